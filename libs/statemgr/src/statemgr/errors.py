@@ -1,0 +1,77 @@
+"""Every error of the state library: one exception = one situation = one reaction.
+
+::
+
+    StateError
+    ├── RetryableKafkaError      retry the same call until its deadline
+    ├── ProducerLostError        drop all tasks and caches, new producer instance, init, read the log (rule R4)
+    ├── KafkaUnavailableError    (TimeoutError) no broker answered before the deadline: stop, name the address
+    ├── TopicMismatchError       (ValueError) a topic exists with other settings: stop with the remedy
+    ├── TopicMissingError        (LookupError) a topic does not exist and may not be created: stop with the remedy
+    ├── InputLostError           (LookupError) the input no longer holds the task's restart point: stop or skip, by setting
+    ├── RestoreStalledError      (TimeoutError) a changelog read made no progress before its deadline: stop
+    ├── IncompatibleStoreError   (ValueError) a store directory was written with other options: stop
+    ├── CorruptStoreError        (OSError) a store cannot be read: rebuild it from the changelog
+    ├── StoreWriteError          (OSError) a store could not be written: stop that task
+    ├── CodecError               (ValueError) bytes that are not what the schema says: dead letter, or stop for control data
+    ├── RecordTooLargeError      (ValueError) a record exceeds the topic's limit: dead letter before produce
+    └── StopRequestedError       the process was asked to stop during a wait: unwind and exit 0
+"""
+
+from __future__ import annotations
+
+
+class StateError(Exception):
+    """Base of all errors of this library."""
+
+
+class RetryableKafkaError(StateError):
+    """The broker or client says that the same call may succeed when repeated."""
+
+
+class ProducerLostError(StateError):
+    """The transactional producer can't be used any more: fenced, fatal, or no definite answer."""
+
+
+class KafkaUnavailableError(StateError, TimeoutError):
+    """No broker answered before the deadline."""
+
+
+class TopicMismatchError(StateError, ValueError):
+    """A topic exists with settings that would break correctness."""
+
+
+class TopicMissingError(StateError, LookupError):
+    """A topic that must exist does not."""
+
+
+class InputLostError(StateError, LookupError):
+    """The input log no longer holds the records from which a task must go on."""
+
+
+class RestoreStalledError(StateError, TimeoutError):
+    """Reading a changelog made no progress before its deadline."""
+
+
+class IncompatibleStoreError(StateError, ValueError):
+    """A store directory was written with another format or other options."""
+
+
+class CorruptStoreError(StateError, OSError):
+    """A store exists but cannot be read."""
+
+
+class StoreWriteError(StateError, OSError):
+    """A write batch could not be applied to a store."""
+
+
+class CodecError(StateError, ValueError):
+    """Bytes that do not decode to what the schema says."""
+
+
+class RecordTooLargeError(StateError, ValueError):
+    """A record is larger than its topic accepts."""
+
+
+class StopRequestedError(StateError):
+    """The process was asked to stop while it waited."""

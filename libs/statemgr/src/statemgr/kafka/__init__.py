@@ -1,0 +1,1 @@
+"""The Kafka edge: interfaces and the librdkafka implementation."""

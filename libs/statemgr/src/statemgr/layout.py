@@ -1,0 +1,79 @@
+"""Every name that more than one part must agree on: topics, groups, transactional ids, directories, keys.
+
+Key formats::
+
+    changelog key  =  table id (2 bytes, big endian) + key bytes
+    store key      =  bin (1 byte) + changelog key
+
+The bin is a hash slice of a task's keys, the unit of background migration. It uses CRC32, because with the
+partitioner's murmur2 for both, a task's keys would fall into a fraction of the bins (R9).
+"""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+from statemgr.types import TaskId
+
+BIN_COUNT = 256
+"""Bins of a task; one byte of key prefix."""
+
+PROGRESS_TABLE = 0xFFFF
+"""Table id of the progress record."""
+
+MAX_TABLES = 0xFF00
+"""Table ids from here on are the library's own."""
+
+PROGRESS_KEY = PROGRESS_TABLE.to_bytes(2, "big")
+"""Changelog key of the progress record."""
+
+
+def consumer_group(app: str, stage: str) -> str:
+    """Group id under which a stage's offsets are shown to lag tools."""
+    return f"{app}.{stage}"
+
+
+def transactional_id(app: str, stage: str, replica: str) -> str:
+    """Stable per replica name, so that a restarted replica fences its former self (R3)."""
+    return f"{app}.{stage}.{replica}"
+
+
+def edge_topic(app: str, producer: str, consumer: str) -> str:
+    """Topic between two stages."""
+    return f"{app}.{producer}-{consumer}"
+
+
+def changelog_topic(app: str, stage: str) -> str:
+    """The one changelog of a stage (R22)."""
+    return f"{app}.{stage}.changelog"
+
+
+def dead_letter_topic(app: str) -> str:
+    """Where records go that no stage of the application can process."""
+    return f"{app}.dead-letter"
+
+
+def store_directory(root: Path, task: TaskId, epoch: int) -> Path:
+    """Directory of a task's store; never reused for another epoch (R8)."""
+    return root / task.stage / f"{task.partition}@{epoch}"
+
+
+def changelog_key(table: int, key: bytes) -> bytes:
+    """Key of a table entry in the changelog."""
+    return table.to_bytes(2, "big") + key
+
+
+def split_changelog_key(key: bytes) -> tuple[int, bytes]:
+    """Inverse of :func:`changelog_key`."""
+    return int.from_bytes(key[:2], "big"), key[2:]
+
+
+def bin_of(changelog_key_: bytes) -> int:
+    """Bin of an entry, 0 … 255."""
+    return zlib.crc32(changelog_key_) & 0xFF
+
+
+def store_key(changelog_key_: bytes) -> bytes:
+    """Key of an entry in a task's store."""
+    return bytes((zlib.crc32(changelog_key_) & 0xFF,)) + changelog_key_

@@ -1,0 +1,1 @@
+"""Fakes that satisfy the same contract suites as the real parts."""
