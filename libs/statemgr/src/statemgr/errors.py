@@ -8,12 +8,12 @@
     ├── KafkaUnavailableError    (TimeoutError) no broker answered before the deadline: stop, name the address
     ├── TopicMismatchError       (ValueError) a topic exists with other settings: stop with the remedy
     ├── TopicMissingError        (LookupError) a topic does not exist and may not be created: stop with the remedy
-    ├── InputLostError           (LookupError) the input no longer holds the task's restart point: stop or skip, by setting
+    ├── InputLostError        (LookupError) the input lost the task's restart point: stop, or skip by setting
     ├── RestoreStalledError      (TimeoutError) a changelog read made no progress before its deadline: stop
     ├── IncompatibleStoreError   (ValueError) a store directory was written with other options: stop
     ├── CorruptStoreError        (OSError) a store cannot be read: rebuild it from the changelog
     ├── StoreWriteError          (OSError) a store could not be written: stop that task
-    ├── CodecError               (ValueError) bytes that are not what the schema says: dead letter, or stop for control data
+    ├── CodecError               (ValueError) bytes that are not what the schema says: dead letter; control data: stop
     ├── RecordTooLargeError      (ValueError) a record exceeds the topic's limit: dead letter before produce
     └── StopRequestedError       the process was asked to stop during a wait: unwind and exit 0
 """

@@ -134,9 +134,7 @@ class Producer(Protocol):
         """Wait until every queued record is acknowledged, and serve the delivery callbacks."""
         ...
 
-    def send_offsets(
-        self, offsets: Mapping[TopicPartition, tuple[int, str]], group: str, timeout_s: float
-    ) -> None:
+    def send_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: str, timeout_s: float) -> None:
         """Add group offsets with metadata to the transaction."""
         ...
 

@@ -1,0 +1,167 @@
+"""The stage graph: what every way of writing a query becomes, and all that the runtime knows of it.
+
+::
+
+    QueryPlan ── stages ──▶ StagePlan ── inputs ──▶ InputPlan (topic, format)
+                                │──── operators ──▶ OperatorFactory (made anew for each replica)
+                                │──── tables ─────▶ TableSpec (state, in the stage's changelog)
+                                └──── outputs ────▶ OutputPlan (topic, format, routing)
+
+Rows travel in Polars frames. Besides the columns of the schema a frame carries reserved columns:
+
+========================  =======  ====================================================================
+``__partition``           Int32    task the row belongs to; only while a stage processes it
+``__sched_ms``            Int64    oldest intended emit time of the events behind the row
+``__sched_newest_ms``     Int64    newest intended emit time (absent: equal to ``__sched_ms``)
+``__events``              Int64    number of source events behind the row (absent: 1)
+========================  =======  ====================================================================
+
+An inner edge carries all but ``__partition``; a sink writes them as ``sched_ms``, ``sched_newest_ms``, ``events``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+import polars as pl
+
+from statemgr.state import TableSpec, TaskState
+
+PARTITION = "__partition"
+SCHED = "__sched_ms"
+SCHED_NEWEST = "__sched_newest_ms"
+EVENTS = "__events"
+RESERVED_PREFIX = "__"
+
+
+class Edge(StrEnum):
+    """How rows of a stage reach the tasks of the next."""
+
+    FORWARD = "forward"
+    RANDOM = "random"
+    HASH = "hash"
+
+
+class Format(StrEnum):
+    """How rows are written in Kafka records."""
+
+    JSON = "json"
+    ARROW = "arrow"
+
+
+class OperatorContext(Protocol):
+    """What the runtime gives an operator of one replica."""
+
+    @property
+    def tasks(self) -> Mapping[int, TaskState]:
+        """State of the tasks that the replica owns, by partition; empty for a stateless stage."""
+        ...
+
+
+class Operator(Protocol):
+    """A step of a stage. One instance per replica, made anew after every loss of ownership."""
+
+    def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:
+        """Rows in (any number of tasks, each task's rows in input order) → rows out, ``__partition`` kept."""
+        ...
+
+
+OperatorFactory = Callable[[], Operator]
+
+
+@dataclass(frozen=True)
+class OperatorPlan:
+    """An operator by name, and how to make it."""
+
+    name: str
+    make: OperatorFactory
+
+
+@dataclass(frozen=True)
+class InputPlan:
+    """A topic that a stage reads.
+
+    Attributes:
+        topic: name in Kafka.
+        format: JSON (one row a record) or Arrow IPC (the rows of a batch a record).
+        schema: column → Polars type of the columns that the stage needs; others are not decoded. JSON fields of
+            these names that are absent or null become null.
+        partitions: partition count if Towpath makes the topic; None for a source topic, which must exist.
+        emit_time: JSON field with the intended emit time in ms, or None.
+        key_column: name of a column that receives the record's key as text, or None.
+    """
+
+    topic: str
+    format: Format
+    schema: Mapping[str, Any]
+    partitions: int | None = None
+    emit_time: str | None = None
+    key_column: str | None = None
+
+
+@dataclass(frozen=True)
+class OutputPlan:
+    """A topic that a stage writes.
+
+    Attributes:
+        topic: name in Kafka.
+        format: Arrow for inner edges, JSON for sinks.
+        edge: forward keeps the task's partition, random goes round robin, hash goes by ``key``.
+        key: column(s) whose text is the record key (sinks) and decides the partition of a hash edge.
+        partitions: partition count if Towpath makes the topic.
+        inner: whether only Towpath reads it.
+    """
+
+    topic: str
+    format: Format
+    edge: Edge
+    key: tuple[str, ...] = ()
+    partitions: int | None = None
+    inner: bool = True
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """One operator stage, which runs as a service of its own with N replicas."""
+
+    app: str
+    name: str
+    inputs: tuple[InputPlan, ...]
+    operators: tuple[OperatorPlan, ...]
+    outputs: tuple[OutputPlan, ...]
+    tables: tuple[TableSpec[Any], ...] = ()
+    parallelism: int = 1
+    backend: str = "rocksdb"
+
+    @property
+    def stateful(self) -> bool:
+        """Whether the stage keeps state, and so has a changelog."""
+        return bool(self.tables)
+
+
+@dataclass(frozen=True)
+class QueryPlan:
+    """A whole query: its stages in topological order."""
+
+    app: str
+    stages: tuple[StagePlan, ...]
+    description: str = field(default="")
+
+    def stage(self, name: str) -> StagePlan:
+        """The stage of that name.
+
+        Raises:
+            LookupError: there is none; the message lists those there are.
+        """
+        for stage in self.stages:
+            if stage.name == name:
+                return stage
+        raise LookupError(f"query {self.app!r} has no stage {name!r}; its stages: {', '.join(self.names)}")
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the stages in topological order."""
+        return [stage.name for stage in self.stages]
