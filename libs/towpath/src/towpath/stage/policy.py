@@ -1,0 +1,52 @@
+"""When to commit: a pure decision.
+
+Under light load every batch is a transaction of its own, so a record is visible as soon as it can be. Under backlog
+many batches share one, so the fixed cost of a commit (a round trip per participating partition leader, one for the
+coordinator's markers) is spread over them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CommitLimits:
+    """Bounds of one transaction.
+
+    Attributes:
+        interval_s: longest time a transaction stays open under backlog. 0.1 s against a commit of ~10 ms: 10 % of
+            the time at most goes into committing.
+        dirty_entries: uncommitted state entries that force a commit. 200 k entries of ~100 bytes are ~20 MB of
+            changelog in one transaction and ~60 MB of Python objects.
+        output_bytes: uncommitted output bytes that force a commit; half of the producer's queue.
+    """
+
+    interval_s: float = 0.1
+    dirty_entries: int = 200_000
+    output_bytes: int = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class TransactionFacts:
+    """What is known after a poll."""
+
+    open: bool
+    open_s: float
+    dirty_entries: int
+    output_bytes: int
+    backlog: bool
+    stopping: bool
+
+
+def should_commit(facts: TransactionFacts, limits: CommitLimits) -> bool:
+    """Whether the open transaction ends now."""
+    if not facts.open:
+        return False
+    if facts.stopping or not facts.backlog:
+        return True
+    return (
+        facts.open_s >= limits.interval_s
+        or facts.dirty_entries >= limits.dirty_entries
+        or facts.output_bytes >= limits.output_bytes
+    )

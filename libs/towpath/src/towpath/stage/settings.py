@@ -1,0 +1,99 @@
+"""Settings of a stage: the command line's options, or ``TOWPATH_…`` in the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from towpath.errors import SettingsError
+
+
+class Guarantee(StrEnum):
+    """What a reader of the outputs may rely on."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+
+
+class StageSettings(BaseSettings):
+    """Everything that can be set for one replica of a stage.
+
+    Each field may come from the environment as ``TOWPATH_<FIELD>``; explicit arguments win.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="TOWPATH_", extra="forbid", frozen=True)
+
+    query: str = Field(description="module that holds the query, e.g. queries.key_count")
+    stage: str = Field(description="name of the stage to run")
+    query_settings: dict[str, Any] = Field(default_factory=dict, description="arguments of the query's build()")
+    bootstrap: str = Field(default="127.0.0.1:9092", description="Kafka bootstrap servers, host:port,…")
+    kafka_config: Path | None = Field(default=None, description="file of key=value client properties (TLS, SASL)")
+    replica_index: int = Field(default=0, ge=0, description="index of this replica in the static plan")
+    replica_count: int = Field(default=1, ge=1, description="number of replicas in the static plan")
+    state_dir: Path = Field(default=Path("build/state"), description="directory of this machine's stores")
+    guarantee: Guarantee = Guarantee.EXACTLY_ONCE
+    start_from: Literal["earliest", "latest"] = Field(
+        default="earliest", description="where a task that never ran begins"
+    )
+    on_input_loss: Literal["stop", "skip"] = Field(
+        default="stop", description="when retention deleted records that were still needed"
+    )
+    replication: int = Field(default=-1, description="replication factor of topics made here; -1: the broker's default")
+    json_batch_records: int = Field(default=20_000, ge=1, description="most JSON records a batch")
+    arrow_batch_records: int = Field(default=256, ge=1, description="most Arrow records a batch; each holds many rows")
+    commit_interval_ms: int = Field(default=100, ge=1, description="longest transaction under backlog")
+    offsets_interval_ms: int = Field(default=1000, ge=1, description="refresh of a keyed stage's shown offsets")
+    dirty_entries: int = Field(default=200_000, ge=1, description="uncommitted state entries that force a commit")
+    cache_entries: int = Field(default=1_000_000, ge=1, description="cached state entries of all tasks of a replica")
+    memory_mb: int = Field(default=256, ge=16, description="RocksDB block cache and write buffers of a replica")
+    wait_s: float = Field(default=60.0, gt=0, description="longest wait for broker and topics at start")
+    stall_s: float = Field(default=30.0, gt=0, description="a batch in progress for this long turns health red")
+    http_host: str = Field(default="127.0.0.1", description="address of health and metrics")
+    http_port: int = Field(default=0, ge=0, le=65535, description="port of health and metrics; 0: a free one")
+
+    @property
+    def replica(self) -> str:
+        """Name of the replica; its transactional id and its directory derive from it."""
+        return f"{self.stage}-{self.replica_index}"
+
+
+def load_settings(values: Mapping[str, Any]) -> StageSettings:
+    """Settings from explicit values over the environment.
+
+    Raises:
+        SettingsError: one line that names every wrong setting.
+    """
+    try:
+        return StageSettings(**{name: value for name, value in values.items() if value is not None})
+    except ValidationError as error:
+        problems = [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors()]
+        raise SettingsError("wrong settings: " + "; ".join(problems)) from error
+
+
+def read_properties(path: Path | None) -> dict[str, str]:
+    """Client properties from a ``key=value`` file, so that secrets never stand on a command line.
+
+    Raises:
+        SettingsError: the file can't be read, or a line has no ``=``.
+    """
+    if path is None:
+        return {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise SettingsError(f"Kafka properties file {path} can't be read: {error.strerror}") from error
+    properties: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        key, separator, value = text.partition("=")
+        if not separator:
+            raise SettingsError(f"{path}, line {number}: expected key=value")
+        properties[key.strip()] = value.strip()
+    return properties

@@ -1,0 +1,137 @@
+"""The topics of a stage: which there must be, how they must be set, and the remedy where they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import monotonic
+
+from statemgr.errors import KafkaUnavailableError, StopRequestedError, TopicMismatchError, TopicMissingError
+from statemgr.kafka.ports import Admin, TopicInfo, TopicSpec
+from statemgr.layout import changelog_topic, dead_letter_topic
+from towpath.query.plan import StagePlan
+
+_APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
+_KEEP = {"retention.ms": "-1"}
+
+_EDGE_RETENTION = {"retention.ms": str(7 * 24 * 3600 * 1000)}
+"""Seven days: a stage may be down for a long weekend without losing its input."""
+
+_CHANGELOG = {"cleanup.policy": "compact"}
+
+_CALL_TIMEOUT_S = 5.0
+"""One administration call; at start they repeat until the wait's deadline."""
+
+_RETRY_S = 0.5
+
+
+def created_topics(plan: StagePlan, tasks: int) -> list[TopicSpec]:
+    """Topics that a stage makes when they are missing.
+
+    Args:
+        plan: the stage.
+        tasks: number of the stage's tasks, which is the partition count of its changelog.
+    """
+    specs = [
+        TopicSpec(item.topic, item.partitions, _APPEND_TIME | _EDGE_RETENTION)
+        for item in plan.inputs
+        if item.partitions is not None
+    ]
+    specs += [
+        TopicSpec(item.topic, item.partitions, _APPEND_TIME | (_EDGE_RETENTION if item.inner else _KEEP))
+        for item in plan.outputs
+        if item.partitions is not None
+    ]
+    if plan.stateful:
+        specs.append(TopicSpec(changelog_topic(plan.app, plan.name), tasks, _APPEND_TIME | _CHANGELOG))
+    specs.append(TopicSpec(dead_letter_topic(plan.app), 1, _APPEND_TIME | _KEEP))
+    return specs
+
+
+def check_topic(spec: TopicSpec, found: TopicInfo) -> None:
+    """Compare what exists with what must hold.
+
+    Raises:
+        TopicMismatchError: another partition count, or a changelog that is not exactly compacted.
+    """
+    if found.partitions != spec.partitions:
+        raise TopicMismatchError(
+            f"topic {spec.name} has {found.partitions} partitions, but {spec.partitions} are needed: delete it "
+            f"(kafka-topics --delete --topic {spec.name}), or start the application under another name"
+        )
+    wanted = spec.config.get("cleanup.policy")
+    actual = found.config.get("cleanup.policy", wanted)
+    if wanted is not None and actual != wanted:
+        raise TopicMismatchError(
+            f"topic {spec.name} has cleanup.policy={actual}, but a changelog must be exactly {wanted}, or state is lost: "
+            f"kafka-configs --alter --topic {spec.name} --add-config cleanup.policy={wanted}"
+        )
+
+
+def input_partitions(plan: StagePlan, found: Mapping[str, TopicInfo]) -> int:
+    """Number of tasks of a stage: the partition count that its inputs share.
+
+    Raises:
+        TopicMissingError: a source topic does not exist.
+        TopicMismatchError: a stateful stage's inputs differ in their partition counts.
+    """
+    counts: dict[str, int] = {}
+    for item in plan.inputs:
+        if item.partitions is not None:
+            counts[item.topic] = item.partitions
+        elif item.topic in found:
+            counts[item.topic] = found[item.topic].partitions
+        else:
+            raise TopicMissingError(
+                f"source topic {item.topic} does not exist: create it first "
+                f"(kafka-topics --create --topic {item.topic} --partitions 8), or start the load, which does"
+            )
+    if plan.stateful and len(set(counts.values())) > 1:
+        text = ", ".join(f"{topic}: {count}" for topic, count in counts.items())
+        raise TopicMismatchError(f"the inputs of stage {plan.name} must have equal partition counts ({text})")
+    return max(counts.values())
+
+
+def prepare_topics(
+    admin: Admin,
+    plan: StagePlan,
+    *,
+    replication: int,
+    wait_s: float,
+    stop: Callable[[], bool],
+    pause: Callable[[float], object],
+) -> dict[str, TopicInfo]:
+    """Create what is missing, check what exists; wait for broker and source topics until the deadline.
+
+    Raises:
+        KafkaUnavailableError: no broker answered in time.
+        TopicMissingError: a source topic did not appear in time.
+        TopicMismatchError: see :func:`check_topic`.
+        StopRequestedError: asked to stop while waiting.
+    """
+    deadline = monotonic() + wait_s
+    while True:
+        try:
+            return _prepare_once(admin, plan, replication)
+        except (KafkaUnavailableError, TopicMissingError):
+            if monotonic() >= deadline:
+                raise
+        if stop():
+            raise StopRequestedError("asked to stop while waiting for broker and topics")
+        pause(_RETRY_S)
+
+
+def _prepare_once(admin: Admin, plan: StagePlan, replication: int) -> dict[str, TopicInfo]:
+    sources = [item.topic for item in plan.inputs if item.partitions is None]
+    found = admin.describe(sources, _CALL_TIMEOUT_S) if sources else {}
+    specs = created_topics(plan, input_partitions(plan, found))
+    names = [spec.name for spec in specs]
+    existing = admin.describe(names, _CALL_TIMEOUT_S)
+    missing = [spec for spec in specs if spec.name not in existing]
+    if missing:
+        admin.create(missing, replication, _CALL_TIMEOUT_S)
+        existing = admin.describe(names, _CALL_TIMEOUT_S)
+    for spec in specs:
+        if spec.name not in existing:
+            raise TopicMissingError(f"topic {spec.name} was created but is not visible yet")
+        check_topic(spec, existing[spec.name])
+    return {**found, **existing}

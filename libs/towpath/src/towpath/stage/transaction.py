@@ -1,0 +1,151 @@
+"""The transaction of a replica: what is produced, and how it ends.
+
+With exactly-once, outputs, changelog, progress records and offsets are one Kafka transaction. With at-least-once only
+the outputs leave it: changelog and progress stay transactional, or else a zombie's late append plus compaction could
+lose a newer value for good (R13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from statemgr.kafka.ports import Kafka, Producer
+from statemgr.layout import PROGRESS_KEY
+from statemgr.progress import Progress, encode_progress
+from statemgr.types import TopicPartition
+from towpath.errors import TowpathError
+from towpath.stage.clock import Clock
+from towpath.stage.settings import Guarantee
+
+INIT_TIMEOUT_S = 30.0
+"""Fencing waits for the former owner's open transaction to be aborted: its time-out is 10 s (R18), three times that."""
+
+END_TIMEOUT_S = 8.0
+"""Flush, offsets, commit and abort; below the 10 s after which the broker aborts, so that the answer is definite."""
+
+
+@dataclass
+class TaskChanges:
+    """What one task adds to a transaction: changed entries, then the progress record as the last of its partition."""
+
+    changelog: str
+    partition: int
+    entries: Sequence[tuple[bytes, bytes | None]]
+    progress: Progress
+    progress_offset: int | None = field(default=None, init=False)
+
+    def delivered(self, offset: int) -> None:
+        """Note where the progress record came to lie; recorded offsets come from delivery reports (R6)."""
+        self.progress_offset = offset
+
+
+class Transactor:
+    """Owns the producers of a replica."""
+
+    def __init__(self, kafka: Kafka, transactional_id: str, replica: str, guarantee: Guarantee, clock: Clock) -> None:
+        self._kafka = kafka
+        self._id = transactional_id
+        self._replica = replica
+        self._outside = guarantee is Guarantee.AT_LEAST_ONCE
+        self._clock = clock
+        self._producer: Producer | None = None
+        self._outputs: Producer | None = None
+        self._begun_s: float | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether a transaction has begun."""
+        return self._begun_s is not None
+
+    @property
+    def open_s(self) -> float:
+        """Seconds since the transaction began; 0 while none is open."""
+        return 0.0 if self._begun_s is None else self._clock.monotonic_s() - self._begun_s
+
+    @property
+    def outputs_wait(self) -> bool:
+        """Whether readers see outputs only after the commit."""
+        return not self._outside
+
+    def fence(self) -> None:
+        """New producer instances, and every other owner of the transactional id fenced (R3, R4).
+
+        Raises:
+            ProducerLostError: no definite answer.
+        """
+        self.close()
+        self._producer = self._kafka.producer(transactional_id=self._id, name=self._replica)
+        self._producer.init_transactions(INIT_TIMEOUT_S)
+        if self._outside:
+            self._outputs = self._kafka.producer(transactional_id=None, name=f"{self._replica}-outputs")
+
+    def outputs(self) -> Producer:
+        """Producer for outputs; begins the transaction."""
+        producer = self._begun()
+        return self._outputs if self._outputs is not None else producer
+
+    def begin(self) -> None:
+        """Begin a transaction unless one is open."""
+        self._begun()
+
+    def dead_letters(self) -> Producer:
+        """Producer for dead letters: always inside, so that none is written twice or lost."""
+        return self._begun()
+
+    def commit(
+        self,
+        changes: Sequence[TaskChanges],
+        offsets: Mapping[TopicPartition, tuple[int, str]],
+        group: str,
+    ) -> None:
+        """End the transaction; afterwards every change knows the offset of its progress record.
+
+        Raises:
+            ProducerLostError: fenced, or no definite answer; the caller drops everything (R4).
+        """
+        producer = self._begun()
+        if self._outputs is not None:
+            self._outputs.flush(END_TIMEOUT_S)
+        for change in changes:
+            if change.entries:
+                keys, values = zip(*change.entries, strict=True)
+                producer.produce_batch(change.changelog, change.partition, keys, values)
+            producer.produce(
+                change.changelog,
+                change.partition,
+                PROGRESS_KEY,
+                encode_progress(change.progress),
+                on_delivery=change.delivered,
+            )
+        if offsets:
+            producer.send_offsets(offsets, group, END_TIMEOUT_S)
+        producer.flush(END_TIMEOUT_S)
+        producer.commit(END_TIMEOUT_S)
+        self._begun_s = None
+
+    def close(self) -> None:
+        """Drop the producers; an open transaction is left to the fence or the broker's time-out."""
+        self._begun_s = None
+        for producer in (self._producer, self._outputs):
+            if producer is not None:
+                producer.close()
+        self._producer = self._outputs = None
+
+    def abort(self) -> None:
+        """Abort an open transaction, so that readers need not wait for its time-out.
+
+        Raises:
+            ProducerLostError: no definite answer.
+        """
+        if self._producer is not None and self.open:
+            self._begun_s = None
+            self._producer.abort(END_TIMEOUT_S)
+
+    def _begun(self) -> Producer:
+        if self._producer is None:
+            raise TowpathError("a transaction was begun before the fence")
+        if self._begun_s is None:
+            self._producer.begin()
+            self._begun_s = self._clock.monotonic_s()
+        return self._producer
