@@ -13,12 +13,17 @@
     ├── IncompatibleStoreError   (ValueError) a store directory was written with other options: stop
     ├── CorruptStoreError        (OSError) a store cannot be read: rebuild it from the changelog
     ├── StoreWriteError          (OSError) a store could not be written: stop that task
+    ├── StoreLockedError         (TimeoutError) another holder did not free a store's lock before the deadline: stop
+    ├── StoreClosedError         (RuntimeError) a store was used after close: a fault of the caller
+    ├── OpenScanError            (RuntimeError) a store was closed under a live scan: a fault of the caller
     ├── CodecError               (ValueError) bytes that are not what the schema says: dead letter; control data: stop
     ├── RecordTooLargeError      (ValueError) a record exceeds the topic's limit: dead letter before produce
     └── StopRequestedError       the process was asked to stop during a wait: unwind and exit 0
 """
 
 from __future__ import annotations
+
+from statemgr.types import TaskId
 
 
 class StateError(Exception):
@@ -58,11 +63,35 @@ class IncompatibleStoreError(StateError, ValueError):
 
 
 class CorruptStoreError(StateError, OSError):
-    """A store exists but cannot be read."""
+    """A store exists but cannot be read.
+
+    The reaction is ``backend.destroy(error.task, error.epoch)`` once the store is closed, then a full restore.
+
+    Attributes:
+        task: whose store it is.
+        epoch: the store's epoch.
+    """
+
+    def __init__(self, message: str, task: TaskId, epoch: int) -> None:
+        super().__init__(message)
+        self.task = task
+        self.epoch = epoch
 
 
 class StoreWriteError(StateError, OSError):
     """A write batch could not be applied to a store."""
+
+
+class StoreLockedError(StateError, TimeoutError):
+    """A store's directory stayed locked by another holder until the deadline."""
+
+
+class StoreClosedError(StateError, RuntimeError):
+    """A store was used after it was closed."""
+
+
+class OpenScanError(StateError, RuntimeError):
+    """A store was asked to close while a scan of it was live."""
 
 
 class CodecError(StateError, ValueError):

@@ -1,0 +1,158 @@
+"""What a task's store is, whatever keeps its bytes.
+
+A store holds the committed state of one task at one epoch: entries (store key → bytes) and one meta record that
+says up to which changelog offset they are complete. Entries and meta change together in one atomic batch or not at
+all, so that a store is always a base of the recovery formula *state = base @ X ⊕ changelog (X, end]*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import msgspec
+
+from statemgr.errors import CodecError
+from statemgr.progress import Progress
+from statemgr.types import TaskId
+
+META_FORMAT = 1
+"""Format of the meta record and of the entries beside it."""
+
+META_KEY = b"\x00"
+"""Key of the meta record: shorter than any store key (1 byte bin + 2 bytes table), so that no entry can meet it."""
+
+EMPTY_OFFSET = -1
+"""Changelog offset of a store that is complete up to the very beginning."""
+
+Entry = tuple[bytes, bytes | None]
+"""A key with its new value; None deletes the key."""
+
+
+class StoreMeta(msgspec.Struct, frozen=True):
+    """How far a store is complete, and whose it is (R12).
+
+    Attributes:
+        topic_id: id of the changelog topic; a topic made anew under the same name has another.
+        offset: the store is complete up to and including this changelog offset; -1 = empty.
+        committed_at_ms: wall clock in ms since the Unix epoch when this was known to be complete.
+        epoch: the owner's epoch.
+        progress: the last progress record at or below ``offset``; None before the first.
+        format: format of meta and entries.
+    """
+
+    topic_id: str
+    offset: int
+    committed_at_ms: int
+    epoch: int
+    progress: Progress | None
+    format: int = META_FORMAT
+
+
+class Store(Protocol):
+    """The committed state of one task; used by one thread at a time."""
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Values in the order of the keys; None where a key is absent.
+
+        Raises:
+            CorruptStoreError: the bytes on disk are damaged.
+            StoreClosedError: the store is closed.
+        """
+        ...
+
+    def write(self, entries: Iterable[Entry], meta: StoreMeta) -> None:
+        """Apply entries and meta as one atomic batch; the last of several entries with one key wins.
+
+        Raises:
+            StoreWriteError: nothing was applied.
+            StoreClosedError: the store is closed.
+        """
+        ...
+
+    def meta(self) -> StoreMeta | None:
+        """Meta of the last batch; None before the first.
+
+        Raises:
+            CorruptStoreError: the bytes on disk are damaged.
+            IncompatibleStoreError: another format wrote it.
+        """
+        ...
+
+    def scan(self, prefix: bytes = b"") -> AbstractContextManager[Iterator[tuple[bytes, bytes]]]:
+        """Entries whose key starts with ``prefix`` in key order, as of the moment of entering; never the meta record.
+
+        A scan pins memory and the store's lock, hence a context manager.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free lock and memory; closing twice is allowed.
+
+        Raises:
+            OpenScanError: a scan is live; the store stays open.
+        """
+        ...
+
+
+class StoreBackend(Protocol):
+    """Opens, lists and deletes the stores of one replica."""
+
+    def open(self, task: TaskId, epoch: int) -> Store:
+        """Open a store; it is created when absent.
+
+        Raises:
+            StoreLockedError: another holder has it open.
+            CorruptStoreError: it cannot be read.
+            IncompatibleStoreError: it was written with another format or other options.
+        """
+        ...
+
+    def existing(self, task: TaskId) -> list[int]:
+        """Epochs of which the task has a store here, ascending."""
+        ...
+
+    def fork(self, task: TaskId, source: int, target: int) -> None:
+        """Make a store of epoch ``target`` with the content of ``source``, atomically; both are closed (R8).
+
+        A store that ``target`` has already is replaced.
+        """
+        ...
+
+    def destroy(self, task: TaskId, epoch: int) -> None:
+        """Delete a closed store; an absent one is fine.
+
+        Raises:
+            StoreLockedError: it is open, here or elsewhere.
+        """
+        ...
+
+    def describe(self, task: TaskId, epoch: int) -> str:
+        """Where the store is and how large, for messages."""
+        ...
+
+    def close(self) -> None:
+        """Close every store that is still open."""
+        ...
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(StoreMeta)
+
+
+def encode_meta(meta: StoreMeta) -> bytes:
+    """The meta record's bytes."""
+    return _ENCODER.encode(meta)
+
+
+def decode_meta(data: bytes) -> StoreMeta:
+    """Inverse of :func:`encode_meta`.
+
+    Raises:
+        CodecError: the bytes are not a meta record.
+    """
+    try:
+        return _DECODER.decode(data)
+    except msgspec.MsgspecError as error:
+        raise CodecError(f"not a store's meta record: {error}") from error

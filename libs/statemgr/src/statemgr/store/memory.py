@@ -1,0 +1,114 @@
+"""Stores in memory: state that the changelog alone keeps beyond the process, and the fast double for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from statemgr.errors import StoreLockedError
+from statemgr.store.base import Entry, StoreMeta
+from statemgr.store.scans import Pairs, Scan, ScanGuard
+from statemgr.types import TaskId
+
+
+@dataclass
+class _Content:
+    """What survives close(): the counterpart of a directory."""
+
+    entries: dict[bytes, bytes] = field(default_factory=dict)
+    meta: StoreMeta | None = None
+
+
+class MemoryStore:
+    """A store whose bytes are in a dict."""
+
+    def __init__(self, name: str, content: _Content) -> None:
+        self._guard = ScanGuard(name)
+        self._content = content
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._guard.closed
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """See :meth:`statemgr.store.base.Store.get_many`."""
+        self._guard.check_open()
+        return list(map(self._content.entries.get, keys))
+
+    def write(self, entries: Iterable[Entry], meta: StoreMeta) -> None:
+        """See :meth:`statemgr.store.base.Store.write`."""
+        self._guard.check_open()
+        batch = dict(entries)  # whatever raises in the iterable does so before anything changes
+        target = self._content.entries
+        for key, value in batch.items():
+            if value is None:
+                target.pop(key, None)
+            else:
+                target[key] = value
+        self._content.meta = meta
+
+    def meta(self) -> StoreMeta | None:
+        """See :meth:`statemgr.store.base.Store.meta`."""
+        self._guard.check_open()
+        return self._content.meta
+
+    def scan(self, prefix: bytes = b"") -> Scan:
+        """See :meth:`statemgr.store.base.Store.scan`."""
+        return Scan(self._guard, lambda: self._pairs(prefix))
+
+    def _pairs(self, prefix: bytes) -> Pairs:
+        chosen = sorted(pair for pair in self._content.entries.items() if pair[0].startswith(prefix))
+        return (pair for pair in chosen)
+
+    def close(self) -> None:
+        """See :meth:`statemgr.store.base.Store.close`."""
+        self._guard.mark_closed()
+
+
+class MemoryBackend:
+    """Keeps the stores of a replica in memory; a closed store can be opened again while the backend lives."""
+
+    def __init__(self) -> None:
+        self._contents: dict[TaskId, dict[int, _Content]] = {}
+        self._open: dict[tuple[TaskId, int], MemoryStore] = {}
+
+    def open(self, task: TaskId, epoch: int) -> MemoryStore:
+        """See :meth:`statemgr.store.base.StoreBackend.open`."""
+        self._check_closed(task, epoch)
+        content = self._contents.setdefault(task, {}).setdefault(epoch, _Content())
+        store = MemoryStore(f"{task}@{epoch} (memory)", content)
+        self._open[task, epoch] = store
+        return store
+
+    def existing(self, task: TaskId) -> list[int]:
+        """See :meth:`statemgr.store.base.StoreBackend.existing`."""
+        return sorted(self._contents.get(task, ()))
+
+    def fork(self, task: TaskId, source: int, target: int) -> None:
+        """See :meth:`statemgr.store.base.StoreBackend.fork`."""
+        self._check_closed(task, source)
+        self._check_closed(task, target)
+        content = self._contents[task][source]
+        self._contents[task][target] = _Content(dict(content.entries), content.meta)
+
+    def destroy(self, task: TaskId, epoch: int) -> None:
+        """See :meth:`statemgr.store.base.StoreBackend.destroy`."""
+        self._check_closed(task, epoch)
+        self._contents.get(task, {}).pop(epoch, None)
+
+    def describe(self, task: TaskId, epoch: int) -> str:
+        """See :meth:`statemgr.store.base.StoreBackend.describe`."""
+        content = self._contents.get(task, {}).get(epoch, _Content())
+        return f"memory of {task}@{epoch} ({len(content.entries)} entries)"
+
+    def close(self) -> None:
+        """See :meth:`statemgr.store.base.StoreBackend.close`."""
+        for store in list(self._open.values()):
+            store.close()
+        self._open.clear()
+
+    def _check_closed(self, task: TaskId, epoch: int) -> None:
+        store = self._open.get((task, epoch))
+        if store is not None and not store.closed:
+            raise StoreLockedError(f"the store {task}@{epoch} is open in this process; close it first")

@@ -1,0 +1,128 @@
+"""The RocksDB stores of one replica: one directory per task and epoch, one memory budget for all."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rocksdict import Rdict
+
+from statemgr.errors import StopRequestedError, StoreLockedError
+from statemgr.layout import store_directory
+from statemgr.store import directories
+from statemgr.store.rocks import RocksStore
+from statemgr.store.rocks_errors import is_lock, read_error
+from statemgr.store.rocks_options import RocksSettings, SharedMemory, raise_file_limit
+from statemgr.types import TaskId
+
+LOCK_POLL_S = 0.05
+"""Pause between two tries for a lock: short beside the seconds that a stopping process needs."""
+
+
+def _never() -> bool:
+    return False
+
+
+class RocksBackend:
+    """Opens, lists and deletes the stores under ``root``.
+
+    Args:
+        root: state directory of the replica; no two live replicas may share it.
+        settings: memory budget and deadlines.
+        stop: asked while waiting for a lock; true ends the wait with StopRequestedError.
+        clock: monotonic seconds.
+        sleep: waits that many seconds.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        settings: RocksSettings | None = None,
+        *,
+        stop: Callable[[], bool] = _never,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._root = root
+        self._settings = settings or RocksSettings()
+        self._stop = stop
+        self._clock = clock
+        self._sleep = sleep
+        self._memory = SharedMemory(self._settings)
+        self._open: dict[tuple[TaskId, int], RocksStore] = {}
+        raise_file_limit()
+
+    def open(self, task: TaskId, epoch: int) -> RocksStore:
+        """See :meth:`statemgr.store.base.StoreBackend.open`."""
+        self._check_closed(task, epoch)
+        directory = store_directory(self._root, task, epoch)
+        directories.prepare(directory)
+        database = self._open_database(task, epoch, directory)
+        store = RocksStore(task, epoch, directory, database, lambda: self._forget(task, epoch))
+        self._open[task, epoch] = store
+        return store
+
+    def existing(self, task: TaskId) -> list[int]:
+        """See :meth:`statemgr.store.base.StoreBackend.existing`."""
+        return directories.epochs_of(self._root, task)
+
+    def fork(self, task: TaskId, source: int, target: int) -> None:
+        """See :meth:`statemgr.store.base.StoreBackend.fork`; the copy shares its table files by hard links."""
+        self.destroy(task, target)
+        directory = store_directory(self._root, task, target)
+        draft = directory.with_name(directory.name + directories.NEW_SUFFIX)
+        shutil.rmtree(draft, ignore_errors=True)
+        store = self.open(task, source)
+        try:
+            store.checkpoint(draft)
+        finally:
+            store.close()
+        directories.write_mark(draft)
+        draft.rename(directory)
+
+    def destroy(self, task: TaskId, epoch: int) -> None:
+        """See :meth:`statemgr.store.base.StoreBackend.destroy`."""
+        self._check_closed(task, epoch)
+        directories.remove(store_directory(self._root, task, epoch))
+
+    def describe(self, task: TaskId, epoch: int) -> str:
+        """See :meth:`statemgr.store.base.StoreBackend.describe`."""
+        directory = store_directory(self._root, task, epoch)
+        return f"{directory} ({directories.size_of(directory):,} bytes)"
+
+    def close(self) -> None:
+        """See :meth:`statemgr.store.base.StoreBackend.close`."""
+        for store in list(self._open.values()):
+            store.close()
+
+    def _open_database(self, task: TaskId, epoch: int, directory: Path) -> Rdict:
+        deadline = self._clock() + self._settings.lock_timeout_s
+        while True:
+            try:
+                return Rdict(str(directory), self._memory.options())
+            except Exception as error:
+                if not is_lock(error):
+                    raise read_error(error, task, epoch, self.describe(task, epoch)) from error
+                self._wait_for_lock(directory, deadline, error)
+
+    def _wait_for_lock(self, directory: Path, deadline: float, error: Exception) -> None:
+        if self._stop():
+            raise StopRequestedError(f"asked to stop while waiting for the lock of {directory}") from error
+        if self._clock() >= deadline:
+            raise StoreLockedError(
+                f"{directory} stayed locked by another process for {self._settings.lock_timeout_s:g} s: {error}; "
+                "stop that process, or give each replica its own state directory"
+            ) from error
+        self._sleep(LOCK_POLL_S)
+
+    def _check_closed(self, task: TaskId, epoch: int) -> None:
+        if (task, epoch) in self._open:
+            raise StoreLockedError(
+                f"the store {task}@{epoch} at {store_directory(self._root, task, epoch)} is open in this process; "
+                "close it first"
+            )
+
+    def _forget(self, task: TaskId, epoch: int) -> None:
+        self._open.pop((task, epoch), None)

@@ -1,0 +1,42 @@
+"""Turns what RocksDB says into this library's errors.
+
+rocksdict raises bare ``Exception`` with RocksDB's status text, whose first word is the status code.
+"""
+
+from __future__ import annotations
+
+from statemgr.errors import CorruptStoreError, StateError, StoreWriteError
+from statemgr.types import TaskId
+
+_LOCK_SIGNS = ("lock hold by current process", "While lock file")
+_CORRUPTION_SIGNS = ("Corruption", "contains existing log file")
+
+
+def is_lock(error: Exception) -> bool:
+    """Whether an open failed because another holder has the store."""
+    return any(sign in str(error) for sign in _LOCK_SIGNS)
+
+
+def is_corruption(error: Exception) -> bool:
+    """Whether RocksDB found damaged or missing files."""
+    return any(sign in str(error) for sign in _CORRUPTION_SIGNS)
+
+
+def read_error(error: Exception, task: TaskId, epoch: int, where: str) -> StateError:
+    """The error for a failed open or read.
+
+    An input/output error counts as corruption: either way the store can't be read, and the changelog can rebuild it.
+    """
+    return CorruptStoreError(
+        f"the store of {task}@{epoch} at {where} cannot be read: {error}; it can be rebuilt from the changelog",
+        task,
+        epoch,
+    )
+
+
+def write_error(error: Exception, task: TaskId, epoch: int, where: str) -> StateError:
+    """The error for a failed write batch."""
+    return StoreWriteError(
+        f"the store of {task}@{epoch} at {where} cannot be written: {error}; "
+        "check free space and permissions, then restart: the changelog has everything that was committed"
+    )

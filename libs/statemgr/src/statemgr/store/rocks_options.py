@@ -1,0 +1,128 @@
+"""How the stores of a replica use RocksDB: settings, their arithmetic, and the options made of them.
+
+Memory
+    All stores of a process share one block cache, and one write-buffer manager that charges memtables to that
+    cache. Index and filter blocks live in the cache too. So ``cache_bytes`` is the whole budget, with 1 store or
+    with 256; what grows with the number of stores is the arena's first block (64 KiB each, charged) and about
+    100 KiB of RocksDB's own bookkeeping.
+
+Durability
+    The write-ahead log stays on, unsynced: a killed process loses nothing, a lost machine loses the last batches,
+    and since entries and meta share a batch, what is left is an older base. The changelog has the rest.
+
+Files
+    ``max_open_files`` is -1: every table file stays open. A limit would make a random read of a large store reopen
+    files, and a secondary reader fail when a file that it had dropped was compacted away. The number stays small
+    (64 MiB files: 16 per GiB, plus about 6 per store), but 256 stores pass the usual soft limit of 1024
+    descriptors, hence :func:`raise_file_limit`.
+"""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import dataclass
+
+from rocksdict import BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options, WriteBufferManager
+
+_KIB = 1024
+_MIB = 1024 * _KIB
+
+BLOOM_BITS_PER_KEY = 10
+"""About 1 % false positives: a read of an absent key touches a data block once in a hundred times."""
+
+ARENA_BLOCK_BYTES = 64 * _KIB
+"""First allocation of a memtable. The default of 1 MiB would take a 64 MiB write-buffer budget for 64 idle stores."""
+
+WANTED_OPEN_FILES = 65_536
+"""Descriptors asked for: 256 stores × (6 + 16 per GiB × 15 GiB)."""
+
+
+@dataclass(frozen=True)
+class RocksSettings:
+    """Budget of all stores of one process together.
+
+    Attributes:
+        cache_bytes: block cache including memtables, index and filter blocks; the whole memory budget.
+        write_buffer_bytes: part of ``cache_bytes`` that memtables may take before the fullest store flushes.
+        store_write_buffer_bytes: memtable of one store; bounds the write-ahead log that a reopening replays
+            (16 MiB: about 150 k small entries, 0.1 s).
+        background_jobs: threads for flush and compaction.
+        lock_timeout_s: how long to wait for a store that another process still has open. A replica that is
+            killed frees it at once; one that stops cleanly needs up to its 10 s of shutdown.
+    """
+
+    cache_bytes: int = 256 * _MIB
+    write_buffer_bytes: int = 64 * _MIB
+    store_write_buffer_bytes: int = 16 * _MIB
+    background_jobs: int = 2
+    lock_timeout_s: float = 15.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.write_buffer_bytes <= self.cache_bytes:
+            raise ValueError(
+                f"write_buffer_bytes={self.write_buffer_bytes} must be above 0 and at most "
+                f"cache_bytes={self.cache_bytes}, because memtables are charged to the cache"
+            )
+        if self.store_write_buffer_bytes < ARENA_BLOCK_BYTES:
+            raise ValueError(
+                f"store_write_buffer_bytes={self.store_write_buffer_bytes} must be at least {ARENA_BLOCK_BYTES}"
+            )
+
+    def budget_bytes(self, stores: int) -> int:
+        """Memory that RocksDB may take for data with this many stores: the same for any number."""
+        if stores < 0:
+            raise ValueError(f"stores={stores} must not be negative")
+        return self.cache_bytes
+
+
+class SharedMemory:
+    """The one block cache and the one write-buffer manager of a process, and the options that use them."""
+
+    def __init__(self, settings: RocksSettings) -> None:
+        self.cache = Cache(settings.cache_bytes)
+        self.write_buffers = WriteBufferManager.new_write_buffer_manager_with_cache(
+            settings.write_buffer_bytes, False, self.cache
+        )
+        self._settings = settings
+
+    def options(self) -> Options:
+        """Options for a store; made for each, because rocksdict consumes nothing but also promises nothing."""
+        options = Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.set_block_based_table_factory(self._table_options())
+        options.set_write_buffer_manager(self.write_buffers)
+        options.set_write_buffer_size(self._settings.store_write_buffer_bytes)
+        options.set_arena_block_size(ARENA_BLOCK_BYTES)
+        options.set_max_background_jobs(self._settings.background_jobs)
+        options.set_compaction_style(DBCompactionStyle.level())
+        options.set_compression_type(DBCompressionType.lz4())
+        options.set_max_open_files(-1)
+        _keep_quiet(options)
+        return options
+
+    def _table_options(self) -> BlockBasedOptions:
+        table = BlockBasedOptions()
+        table.set_block_cache(self.cache)
+        table.set_bloom_filter(BLOOM_BITS_PER_KEY, False)
+        table.set_cache_index_and_filter_blocks(True)
+        table.set_pin_l0_filter_and_index_blocks_in_cache(True)
+        return table
+
+
+def _keep_quiet(options: Options) -> None:
+    """No statistics, and small logs: both are per store, and a replica has many."""
+    options.set_stats_dump_period_sec(0)
+    options.set_stats_persist_period_sec(0)
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(_MIB)
+    options.set_manifest_preallocation_size(64 * _KIB)
+
+
+def raise_file_limit(wanted: int = WANTED_OPEN_FILES) -> int:
+    """Raise this process's soft limit of open files towards ``wanted``, within the hard limit; returns the result."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    target = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < target:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+        return target
+    return soft
