@@ -21,7 +21,7 @@ from nexmark.events import (
     PERSON_PROPORTION,
 )
 from nexmark.layout import Layout
-from nexmark.pools import CHANNELS, HOT_CHANNELS, Pools, pools_of
+from nexmark.pools import CHANNELS, HOT_CHANNELS, pools_of
 from nexmark.text import Choices, Pool, Text
 from nexmark.words import Draws, modulo
 

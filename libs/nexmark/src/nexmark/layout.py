@@ -3,18 +3,18 @@
 A row is a sequence of pieces. Neighbouring pieces of constant width are fused into *blocks*, each copied
 for all rows by one fancy index (see ``text``). A block may begin with one piece of varying width: it is
 copied right-aligned at the widest size, so that excess bytes fall to its left, onto earlier pieces of the same
-row, and blocks are written from last to first, which repairs them.
+row, and blocks are written from last to first, which repairs them. Where the row has too little room on the
+left, the piece is copied exactly instead.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 
 from nexmark.arrays import ByteArray, IntArray, VoidArray
-from nexmark.text import Packed, Text, windows
-from nexmark.words import modulo
+from nexmark.text import MARGIN, Packed, Text, new_source, windows
 
 Piece: TypeAlias = bytes | IntArray | Text
 """A literal, a column of non-negative integers (written in decimal), or a column of slices."""
@@ -33,50 +33,58 @@ def _digit_table() -> ByteArray:
     return (np.column_stack(digits) + ord("0")).astype(np.uint8)
 
 
-_DIGITS: VoidArray = _digit_table().view(f"V{_GROUP}").ravel()
-_DIGIT_WORDS = _digit_table().view(np.uint32).ravel()
+_DIGITS = _digit_table().view(np.uint32).ravel()
 
 
-def digit_count(number: int) -> int:
-    """Number of decimal digits of a non-negative integer."""
-    return len(str(number))
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Number:
-    """A column of numbers with the range of its decimal widths."""
+    """A column of numbers in decimal.
+
+    Attributes:
+        values: Non-negative integers.
+        length: Digits of each, or of all if they agree.
+        shortest: Fewest digits.
+        longest: Most digits.
+    """
 
     values: IntArray
-    fewest: int
-    most: int
+    length: int | IntArray
+    shortest: int
+    longest: int
 
     @classmethod
-    def of(cls, values: IntArray) -> "Number":
+    def of(cls, values: IntArray) -> Self:
         """Measures a column of non-negative integers."""
         if values.size == 0:
-            return cls(values, 1, 1)
-        return cls(values, digit_count(int(values.min())), digit_count(int(values.max())))
-
-    def lengths(self) -> int | IntArray:
-        """Decimal width, of each row or of all."""
-        if self.fewest == self.most:
-            return self.most
-        lengths = np.full(self.values.size, self.fewest, dtype=np.int64)
-        for power in _POWERS[self.fewest - 1 : self.most - 1]:
-            lengths += self.values >= power
-        return lengths
+            return cls(values, 1, 1, 1)
+        fewest, most = len(str(values.min())), len(str(values.max()))
+        if fewest == most:
+            return cls(values, most, most, most)
+        length = np.full(values.size, fewest, dtype=np.int64)
+        for power in _POWERS[fewest - 1 : most - 1]:
+            length += values >= power
+        return cls(values, length, fewest, most)
 
     def write(self, matrix: ByteArray, column: int) -> None:
-        """Writes ``most`` digits, zero-padded, into each row of ``matrix`` from ``column`` on."""
-        rest, right = self.values, column + self.most
+        """Writes ``longest`` digits, zero-padded, into each row of ``matrix`` from ``column`` on."""
+        rest, right = self.values, column + self.longest
         while right - column > _GROUP:
-            group = modulo(rest, _GROUP_SIZE)
-            rest = (rest.view(np.uint64) // np.uint64(_GROUP_SIZE)).view(np.int64)
+            quotient = (rest.view(np.uint64) // np.uint64(_GROUP_SIZE)).view(np.int64)
             right -= _GROUP
-            _column(matrix, right, _GROUP)[:] = _DIGIT_WORDS.take(group).view(f"V{_GROUP}")
+            digits = _DIGITS.take(rest - quotient * _GROUP_SIZE)
+            _column(matrix, right, _GROUP)[:] = digits.view(f"V{_GROUP}")
+            rest = quotient
         width = right - column
-        digits = _DIGIT_WORDS.take(rest).view(np.uint8).reshape(-1, _GROUP)
+        digits = _DIGITS.take(rest).view(np.uint8).reshape(-1, _GROUP)
         _column(matrix, column, width)[:] = _column(digits, _GROUP - width, width)
+
+    def text(self) -> Text:
+        """The numbers as slices of a buffer of their own."""
+        rows, width = self.values.size, self.longest
+        source, inside = new_source(rows * width)
+        self.write(inside.reshape(rows, width), 0)
+        start = np.arange(MARGIN + width, MARGIN + (rows + 1) * width, width) - self.length
+        return Text(source, start, start * 0 + self.length, self.shortest, width)
 
 
 def _column(matrix: ByteArray, column: int, width: int) -> VoidArray:
@@ -98,84 +106,57 @@ class _Block:
             self.template += piece
         else:
             self.numbers.append((len(self.template), piece))
-            self.template += b"0" * piece.most
-
-    @property
-    def leading_width(self) -> int:
-        match self.leading:
-            case None:
-                return 0
-            case Number(most=most):
-                return most
-            case Text(longest=longest):
-                return longest
+            self.template += b"0" * piece.longest
 
     @property
     def shortest(self) -> int:
-        match self.leading:
-            case None:
-                return len(self.template)
-            case Number(fewest=fewest):
-                return fewest + len(self.template)
-            case Text(shortest=shortest):
-                return shortest + len(self.template)
+        return len(self.template) + (self.leading.shortest if self.leading else 0)
+
+    @property
+    def longest(self) -> int:
+        return len(self.template) + (self.leading.longest if self.leading else 0)
 
     def lengths(self) -> int | IntArray:
-        match self.leading:
-            case None:
-                return len(self.template)
-            case Number() as number:
-                return number.lengths() + len(self.template)
-            case Text(length=length):
-                return length + len(self.template)
-
-    def rendered(self, rows: int, *, with_text: bool) -> VoidArray:
-        """The block's bytes for every row, right-aligned to its greatest width."""
-        lead = self.leading_width if with_text or not isinstance(self.leading, Text) else 0
-        width = lead + len(self.template)
-        if lead and isinstance(self.leading, Text):
-            elements = self.leading.ending(lead, beyond=len(self.template))
-        else:
-            elements = np.empty(rows, dtype=f"V{width}")
-        matrix = elements.view(np.uint8).reshape(rows, width)
-        if self.template:
-            _column(matrix, lead, len(self.template))[:] = np.void(bytes(self.template))
-        if isinstance(self.leading, Number):
-            self.leading.write(matrix, 0)
-        for column, number in self.numbers:
-            number.write(matrix, lead + column)
-        return elements
+        return len(self.template) + (self.leading.length if self.leading else 0)
 
     def write(self, out: ByteArray, ends: IntArray, before: int) -> None:
         """Writes the block so that it ends at ``ends``; ``before`` bytes to its left may be clobbered."""
-        text = self.leading
-        if isinstance(text, Text) and self.leading_width + len(self.template) > before + self.shortest:
-            ends = ends - len(self.template)
-            text.write_exactly(out, ends - text.length)
-            if self.template:
-                windows(out, len(self.template))[ends] = self.rendered(ends.size, with_text=False)
-            return
-        elements = self.rendered(ends.size, with_text=True)
-        width = elements.dtype.itemsize
-        windows(out, width)[ends - width] = elements
+        if self.leading and self.longest > before + self.shortest:
+            tail = _Block(None, self.template, self.numbers)
+            tail.write(out, ends, before)
+            text = self.leading if isinstance(self.leading, Text) else self.leading.text()
+            text.write_exactly(out, ends - len(self.template) - text.length)
+        elif self.longest:
+            windows(out, self.longest)[ends - self.longest] = self._rendered(ends.size)
+
+    def _rendered(self, rows: int) -> VoidArray:
+        """The block's bytes for every row, right-aligned to its greatest width."""
+        width, size = self.longest, len(self.template)
+        if isinstance(self.leading, Text):
+            elements = self.leading.ending(width - size, beyond=size)
+        else:
+            elements = np.empty(rows, dtype=f"V{width}")
+        matrix = elements.view(np.uint8).reshape(rows, width)
+        if size:
+            _column(matrix, width - size, size)[:] = np.void(bytes(self.template))
+        if isinstance(self.leading, Number):
+            self.leading.write(matrix, 0)
+        for column, number in self.numbers:
+            number.write(matrix, width - size + column)
+        return elements
 
 
 class Layout:
-    """Rows of the same sequence of pieces.
+    """Rows of the same sequence of pieces."""
 
-    The first piece is a literal of at least 19 bytes, or no number of the row varies in width: right-aligned
-    numbers need that room on their left.
-    """
-
-    __slots__ = ("_blocks", "_block_lengths", "lengths", "rows")
+    __slots__ = ("_blocks", "lengths", "rows")
 
     def __init__(self, pieces: Sequence[Piece], rows: int) -> None:
         self.rows = rows
         self._blocks = _blocks(pieces)
-        self._block_lengths = [block.lengths() for block in self._blocks]
         self.lengths: IntArray = np.zeros(rows, dtype=np.int64)
-        for lengths in self._block_lengths:
-            self.lengths += lengths
+        for block in self._blocks:
+            self.lengths += block.lengths()
 
     @property
     def shortest(self) -> int:
@@ -185,17 +166,17 @@ class Layout:
     @property
     def longest(self) -> int:
         """No row is longer."""
-        return sum(block.leading_width + len(block.template) for block in self._blocks)
+        return sum(block.longest for block in self._blocks)
 
     def write(self, out: ByteArray, ends: IntArray) -> None:
         """Writes each row so that it ends before position ``ends`` of ``out``, touching no other byte."""
         if self.rows == 0:
             return
         before = self.shortest
-        for block, lengths in zip(reversed(self._blocks), reversed(self._block_lengths), strict=True):
+        for block in reversed(self._blocks):
             before -= block.shortest
             block.write(out, ends, before)
-            ends = ends - lengths
+            ends = ends - block.lengths()
 
     def packed(self) -> Packed:
         """The rows, one after the other, in a buffer of their own."""
@@ -211,15 +192,12 @@ class Layout:
 def _blocks(pieces: Sequence[Piece]) -> list[_Block]:
     blocks = [_Block(None)]
     for piece in pieces:
-        match piece:
-            case bytes():
-                blocks[-1].append(piece)
-            case Text():
-                blocks.append(_Block(piece))
-            case _:
-                number = Number.of(piece)
-                if number.fewest == number.most:
-                    blocks[-1].append(number)
-                else:
-                    blocks.append(_Block(number))
-    return [block for block in blocks if block.leading_width + len(block.template)]
+        if isinstance(piece, Text):
+            blocks.append(_Block(piece))
+            continue
+        constant = piece if isinstance(piece, bytes) else Number.of(piece)
+        if isinstance(constant, bytes) or constant.shortest == constant.longest:
+            blocks[-1].append(constant)
+        else:
+            blocks.append(_Block(constant))
+    return blocks

@@ -199,8 +199,10 @@ class Profile:
         units_per_ms = units_per_s // 1000
         if not self.repeat:
             return self._offsets_in_cycle(numbers, units_per_s)
-        cycle, inside = np.divmod(numbers, self._events[-1])
-        return self._offsets_in_cycle(inside, units_per_s) + cycle * (self._starts_ms[-1] * units_per_ms)
+        cycle = numbers // self._events[-1]
+        offsets = self._offsets_in_cycle(numbers - cycle * self._events[-1], units_per_s)
+        offsets += cycle * (self._starts_ms[-1] * units_per_ms)
+        return offsets
 
     def _offsets_in_cycle(self, numbers: IntArray, units_per_s: int) -> IntArray:
         if numbers.size == 0:

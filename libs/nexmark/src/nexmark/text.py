@@ -18,7 +18,7 @@ from nexmark.arrays import ByteArray, IntArray, VoidArray
 MARGIN = 1024
 """Unused bytes before and after every source, so that copies wider than a slice stay inside the array.
 
-The widest copy is an auction's padding (534 bytes) with the literal that follows it (under 100).
+The widest slice is an auction's padding (534 bytes); the literal and number after it have under 40.
 """
 
 
@@ -55,7 +55,8 @@ class Text:
         """The ``width`` bytes up to the end of each slice, then ``beyond`` more, as fresh elements."""
         first = self.start + self.length
         first -= width
-        return windows(self.source, width + beyond)[first]
+        elements: VoidArray = windows(self.source, width + beyond)[first]
+        return elements
 
     def write_exactly(self, out: ByteArray, to: IntArray) -> None:
         """Copies each slice to position ``to`` of ``out``, touching no other byte.
