@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
-from statemgr.errors import CodecError
 from statemgr.kafka.ports import Message
 from statemgr.types import TopicPartition
 
-from towpath.operators.codec import decode_arrow, decode_json
-from towpath.query.plan import PARTITION, Format, InputPlan, StagePlan
+from towpath.operators.codec import RecordDecoder, decoder_for
+from towpath.query.plan import PARTITION, StagePlan
 
 
-class Poison(NamedTuple):
+class PoisonRecord(NamedTuple):
     """A record that can't be decoded, and why."""
 
     message: Message
@@ -37,7 +37,7 @@ class Batch:
     frame: pl.DataFrame | None
     next_offsets: dict[TopicPartition, int]
     records: int
-    poison: list[Poison]
+    poison: list[PoisonRecord]
     oldest_ms: int
 
 
@@ -45,64 +45,38 @@ class Intake:
     """Decodes the inputs of a stage."""
 
     def __init__(self, plan: StagePlan) -> None:
-        self._inputs = {item.topic: item for item in plan.inputs}
+        self._decoders: dict[str, RecordDecoder] = {item.topic: decoder_for(item) for item in plan.inputs}
 
     def read(self, messages: Sequence[Message]) -> Batch:
         """Decode a batch; never raises for bad records."""
-        by_topic: dict[str, list[Message]] = {}
-        next_offsets: dict[TopicPartition, int] = {}
-        for message in messages:
-            topic = message.topic()
-            by_topic.setdefault(topic, []).append(message)
-            next_offsets[TopicPartition(topic, message.partition())] = message.offset() + 1
+        groups = _by_topic(messages)
         frames: list[pl.DataFrame] = []
-        poison: list[Poison] = []
-        for topic, group in by_topic.items():
-            plan = self._inputs[topic]
-            decode = _decode_json_records if plan.format is Format.JSON else _decode_arrow_records
-            frame, bad = decode(plan, group)
-            poison += bad
-            if frame is not None and frame.height:
-                frames.append(frame)
+        poison: list[PoisonRecord] = []
+        next_offsets: dict[TopicPartition, int] = {}
+        for topic, group in groups.items():
+            partitions = [message.partition() for message in group]
+            next_offsets |= {
+                TopicPartition(topic, partition): message.offset() + 1
+                for partition, message in zip(partitions, group, strict=True)
+            }
+            decoded = self._decoders[topic].decode(
+                [message.value() for message in group], [message.key() for message in group]
+            )
+            poison += [PoisonRecord(group[index], reason) for index, reason in decoded.bad]
+            if decoded.frame.height:
+                owners = np.repeat(np.array(partitions, dtype=np.int32), decoded.rows)
+                frames.append(decoded.frame.with_columns(pl.Series(PARTITION, owners)))
         return Batch(
             frame=pl.concat(frames, how="diagonal") if frames else None,
             next_offsets=next_offsets,
             records=len(messages),
             poison=poison,
-            oldest_ms=messages[0].timestamp()[1] if messages else 0,
+            oldest_ms=min(group[0].timestamp()[1] for group in groups.values()),
         )
 
 
-def _decode_json_records(
-    plan: InputPlan, messages: Sequence[Message]
-) -> tuple[pl.DataFrame | None, list[Poison]]:
-    poison = [Poison(message, "the record has no value") for message in messages if message.value() is None]
-    present = [message for message in messages if message.value() is not None] if poison else messages
-    decoded = decode_json([message.value() or b"" for message in present], plan)
-    if decoded.bad:
-        poison += [Poison(present[index], reason) for index, reason in decoded.bad]
-        broken = {index for index, _ in decoded.bad}
-        present = [message for index, message in enumerate(present) if index not in broken]
-    columns = [pl.Series(PARTITION, [message.partition() for message in present], dtype=pl.Int32)]
-    if plan.key_column is not None:
-        columns.append(pl.Series(plan.key_column, [_text(message.key()) for message in present], dtype=pl.String))
-    return decoded.frame.with_columns(columns), poison
-
-
-def _decode_arrow_records(
-    plan: InputPlan, messages: Sequence[Message]
-) -> tuple[pl.DataFrame | None, list[Poison]]:
-    frames: list[pl.DataFrame] = []
-    poison: list[Poison] = []
+def _by_topic(messages: Sequence[Message]) -> dict[str, list[Message]]:
+    groups: dict[str, list[Message]] = {}
     for message in messages:
-        try:
-            frame = decode_arrow(message.value() or b"", plan)
-        except CodecError as error:
-            poison.append(Poison(message, str(error)))
-            continue
-        frames.append(frame.with_columns(pl.lit(message.partition(), dtype=pl.Int32).alias(PARTITION)))
-    return (pl.concat(frames, how="diagonal") if frames else None), poison
-
-
-def _text(key: bytes | None) -> str | None:
-    return None if key is None else key.decode("utf-8", errors="replace")
+        groups.setdefault(message.topic(), []).append(message)
+    return groups

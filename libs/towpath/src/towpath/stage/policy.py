@@ -29,13 +29,24 @@ class CommitLimits:
 
 @dataclass(frozen=True)
 class TransactionFacts:
-    """What is known after a poll."""
+    """What is known after a poll.
+
+    Attributes:
+        open: a transaction has begun.
+        open_s: seconds since it began.
+        dirty_entries: uncommitted state entries of all tasks.
+        output_bytes: bytes produced in the transaction.
+        backlog: the poll brought so much that more is certainly waiting.
+        outputs_wait: readers see outputs only after the commit (exactly-once).
+        stopping: the replica was asked to stop.
+    """
 
     open: bool
     open_s: float
     dirty_entries: int
     output_bytes: int
     backlog: bool
+    outputs_wait: bool
     stopping: bool
 
 
@@ -43,7 +54,7 @@ def should_commit(facts: TransactionFacts, limits: CommitLimits) -> bool:
     """Whether the open transaction ends now."""
     if not facts.open:
         return False
-    if facts.stopping or not facts.backlog:
+    if facts.stopping or (facts.outputs_wait and not facts.backlog):
         return True
     return (
         facts.open_s >= limits.interval_s

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
+from statemgr.errors import RecordTooLargeError
 from statemgr.kafka.ports import Producer
 from statemgr.partitioner import partitions_of
 
-from towpath.operators.codec import encode_arrow, encode_json
+from towpath.operators.arrow_frames import encode_frames
+from towpath.operators.bytes_rows import encode_bytes
+from towpath.operators.json_encode import encode_json
 from towpath.operators.keys import key_bytes
 from towpath.query.plan import PARTITION, Edge, Format, OutputPlan
-
-BY_KEY = -1
-"""Partition that lets the client's murmur2 partitioner choose by the record's key."""
 
 RANDOM_ROWS = 256
 """Rows of a slice on a random edge: small enough to spread a batch, large enough to keep records few."""
 
-ARROW_ROWS = 4096
-"""First guess at the rows of an Arrow record: at ~120 bytes a row half of Kafka's default limit of 1 MiB."""
+RECORD_BYTES = 1_000_000
+"""Largest key + value: below Kafka's default limit of 1,048,588 bytes with room for the batch's own header. A larger
+row goes to the dead-letter topic, instead of aborting its transaction for ever (R21)."""
 
-ARROW_BYTES = 900_000
-"""Largest Arrow record: below Kafka's default ``message.max.bytes`` of 1,048,588 with room for headers."""
 
-JSON_BYTES = 1_000_000
-"""Largest JSON value; a larger one goes to the dead-letter topic instead of aborting everybody for ever (R21)."""
+class TooLarge(NamedTuple):
+    """A row that no record can hold: its task's partition, and its value."""
+
+    partition: int
+    value: bytes
+
+
+class Sent(NamedTuple):
+    """What became of a frame: bytes produced, and rows that are too large."""
+
+    produced: int
+    too_large: list[TooLarge]
 
 
 class Router:
@@ -42,66 +53,74 @@ class Router:
         """Topic this router writes."""
         return self._plan.topic
 
-    def send(self, frame: pl.DataFrame, producer: Producer) -> tuple[int, list[tuple[int, bytes]]]:
-        """Produce a frame.
+    def send(self, frame: pl.DataFrame, producer: Producer) -> Sent:
+        """Produce the rows of a frame, each partition's rows in their order."""
+        produced = 0
+        too_large: list[TooLarge] = []
+        for target, rows in self._split(frame):
+            sent = self._write(target, rows, producer)
+            produced += sent.produced
+            too_large += sent.too_large
+        return Sent(produced, too_large)
 
-        Returns:
-            Bytes produced, and the rows that are too large as (task's partition, value).
-        """
+    def _write(self, target: int, rows: pl.DataFrame, producer: Producer) -> Sent:
         if self._plan.format is Format.ARROW:
-            return self._send_arrow(frame, producer), []
-        return self._send_json(frame, producer)
+            return self._write_frames(target, rows, producer)
+        keys, values = self._records(rows)
+        sizes = [len(key or b"") + len(value or b"") for key, value in zip(keys, values, strict=True)]
+        too_large = (
+            [
+                TooLarge(owner, values[index] or b"")
+                for index, owner in enumerate(rows.get_column(PARTITION).to_list())
+                if sizes[index] > RECORD_BYTES
+            ]
+            if max(sizes, default=0) > RECORD_BYTES
+            else []
+        )
+        if too_large:
+            fits = [index for index, size in enumerate(sizes) if size <= RECORD_BYTES]
+            keys, values = [keys[index] for index in fits], [values[index] for index in fits]
+        producer.produce_batch(self._plan.topic, target, keys, values)
+        return Sent(sum(sizes), too_large)
 
-    def _send_arrow(self, frame: pl.DataFrame, producer: Producer) -> int:
-        produced = 0
-        for partition, rows in self._split(frame):
-            for payload in _payloads(rows.drop(PARTITION)):
-                producer.produce(self._plan.topic, partition, None, payload)
-                produced += len(payload)
-        return produced
+    def _write_frames(self, target: int, rows: pl.DataFrame, producer: Producer) -> Sent:
+        try:
+            payloads = encode_frames(rows)
+        except RecordTooLargeError:
+            if rows.height == 1:
+                return Sent(0, [TooLarge(rows.item(0, PARTITION), encode_json(rows)[0])])
+            halves = [
+                self._write_frames(target, half, producer)
+                for half in (rows.head(rows.height // 2), rows.tail(rows.height - rows.height // 2))
+            ]
+            return Sent(sum(half.produced for half in halves), [row for half in halves for row in half.too_large])
+        for payload in payloads:
+            producer.produce(self._plan.topic, target, None, payload)
+        return Sent(sum(map(len, payloads)), [])
 
-    def _send_json(self, frame: pl.DataFrame, producer: Producer) -> tuple[int, list[tuple[int, bytes]]]:
-        produced = 0
-        too_large: list[tuple[int, bytes]] = []
-        for partition, rows in self._sink_groups(frame):
-            values = encode_json(rows)
-            keys: list[bytes] | None = key_bytes(rows, self._plan.key) if self._plan.key else None
-            if max(map(len, values), default=0) > JSON_BYTES:
-                owners = rows.get_column(PARTITION).to_list()
-                too_large += [(owners[i], value) for i, value in enumerate(values) if len(value) > JSON_BYTES]
-                fits = [i for i, value in enumerate(values) if len(value) <= JSON_BYTES]
-                values = [values[i] for i in fits]
-                keys = None if keys is None else [keys[i] for i in fits]
-            if values:
-                producer.produce_batch(self._plan.topic, partition, keys or [None] * len(values), values)
-                produced += sum(map(len, values))
-        return produced, too_large
-
-    def _sink_groups(self, frame: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
-        if self._plan.key:
-            return iter([(BY_KEY, frame)])
-        return self._split(frame)
+    def _records(self, rows: pl.DataFrame) -> tuple[Sequence[bytes | None], Sequence[bytes | None]]:
+        if self._plan.format is Format.BYTES:
+            return encode_bytes(rows)
+        values = encode_json(rows)
+        return (key_bytes(rows, self._plan.key) if self._plan.key else [None] * len(values)), values
 
     def _split(self, frame: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
         match self._plan.edge:
             case Edge.HASH:
-                targets = partitions_of(key_bytes(frame, self._plan.key), self._partitions)
-                return _by_target(frame, targets)
+                return _by_target(frame, partitions_of(key_bytes(frame, self._plan.key), self._partitions))
             case Edge.FORWARD:
-                targets = frame.get_column(PARTITION).to_numpy() % self._partitions
-                return _by_target(frame, targets)
+                return _by_target(frame, frame.get_column(PARTITION).to_numpy() % self._partitions)
             case Edge.RANDOM:
                 return self._round_robin(frame)
 
     def _round_robin(self, frame: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
         slices = max(1, min(self._partitions, frame.height // RANDOM_ROWS))
-        rows = -(-frame.height // slices)
-        for part in frame.iter_slices(rows):
+        for part in frame.iter_slices(-(-frame.height // slices)):
             yield self._turn, part
             self._turn = (self._turn + 1) % self._partitions
 
 
-def _by_target(frame: pl.DataFrame, targets: np.ndarray) -> Iterator[tuple[int, pl.DataFrame]]:
+def _by_target(frame: pl.DataFrame, targets: npt.NDArray[Any]) -> Iterator[tuple[int, pl.DataFrame]]:
     """Rows by target partition; a stable sort keeps each target's rows in order."""
     order = np.argsort(targets, kind="stable")
     ordered = frame[order]
@@ -109,15 +128,3 @@ def _by_target(frame: pl.DataFrame, targets: np.ndarray) -> Iterator[tuple[int, 
     bounds = [*starts.tolist(), frame.height]
     for index, target in enumerate(found.tolist()):
         yield int(target), ordered.slice(bounds[index], bounds[index + 1] - bounds[index])
-
-
-def _payloads(frame: pl.DataFrame) -> Iterator[bytes]:
-    """Arrow records of bounded size: too large a slice is halved."""
-    for part in frame.iter_slices(ARROW_ROWS):
-        payload = encode_arrow(part)
-        if len(payload) <= ARROW_BYTES or part.height == 1:
-            yield payload
-        else:
-            half = part.height // 2
-            yield from _payloads(part.head(half))
-            yield from _payloads(part.tail(part.height - half))

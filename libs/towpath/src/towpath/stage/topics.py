@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from time import monotonic
 
+from statemgr.decisions import check_changelog_topic
 from statemgr.errors import KafkaUnavailableError, StopRequestedError, TopicMismatchError, TopicMissingError
 from statemgr.kafka.ports import Admin, TopicInfo, TopicSpec
 from statemgr.layout import changelog_topic, dead_letter_topic
-from towpath.query.plan import StagePlan
+
+from towpath.query.plan import Edge, StagePlan
 
 _APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 _KEEP = {"retention.ms": "-1"}
@@ -37,9 +39,9 @@ def created_topics(plan: StagePlan, tasks: int) -> list[TopicSpec]:
         if item.partitions is not None
     ]
     specs += [
-        TopicSpec(item.topic, item.partitions, _APPEND_TIME | (_EDGE_RETENTION if item.inner else _KEEP))
+        TopicSpec(item.topic, item.partitions or tasks, _APPEND_TIME | (_EDGE_RETENTION if item.inner else _KEEP))
         for item in plan.outputs
-        if item.partitions is not None
+        if item.partitions is not None or item.edge is Edge.FORWARD
     ]
     if plan.stateful:
         specs.append(TopicSpec(changelog_topic(plan.app, plan.name), tasks, _APPEND_TIME | _CHANGELOG))
@@ -51,19 +53,14 @@ def check_topic(spec: TopicSpec, found: TopicInfo) -> None:
     """Compare what exists with what must hold.
 
     Raises:
-        TopicMismatchError: another partition count, or a changelog that is not exactly compacted.
+        TopicMismatchError: another partition count, or a changelog whose settings would lose state.
     """
+    if spec.config.get("cleanup.policy") == "compact":
+        check_changelog_topic(found, spec.partitions)
     if found.partitions != spec.partitions:
         raise TopicMismatchError(
             f"topic {spec.name} has {found.partitions} partitions, but {spec.partitions} are needed: delete it "
             f"(kafka-topics --delete --topic {spec.name}), or start the application under another name"
-        )
-    wanted = spec.config.get("cleanup.policy")
-    actual = found.config.get("cleanup.policy", wanted)
-    if wanted is not None and actual != wanted:
-        raise TopicMismatchError(
-            f"topic {spec.name} has cleanup.policy={actual}, but a changelog must be exactly {wanted}, or state is lost: "
-            f"kafka-configs --alter --topic {spec.name} --add-config cleanup.policy={wanted}"
         )
 
 
@@ -121,8 +118,8 @@ def prepare_topics(
 
 
 def _prepare_once(admin: Admin, plan: StagePlan, replication: int) -> dict[str, TopicInfo]:
-    sources = [item.topic for item in plan.inputs if item.partitions is None]
-    found = admin.describe(sources, _CALL_TIMEOUT_S) if sources else {}
+    given = [item.topic for item in (*plan.inputs, *plan.outputs) if item.partitions is None]
+    found = admin.describe(given, _CALL_TIMEOUT_S) if given else {}
     specs = created_topics(plan, input_partitions(plan, found))
     names = [spec.name for spec in specs]
     existing = admin.describe(names, _CALL_TIMEOUT_S)
@@ -134,4 +131,7 @@ def _prepare_once(admin: Admin, plan: StagePlan, replication: int) -> dict[str, 
         if spec.name not in existing:
             raise TopicMissingError(f"topic {spec.name} was created but is not visible yet")
         check_topic(spec, existing[spec.name])
+    for item in plan.outputs:
+        if item.topic not in found and item.topic not in existing:
+            raise TopicMissingError(f"output topic {item.topic} does not exist: create it first")
     return {**found, **existing}

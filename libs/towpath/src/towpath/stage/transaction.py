@@ -14,6 +14,7 @@ from statemgr.kafka.ports import Kafka, Producer
 from statemgr.layout import PROGRESS_KEY
 from statemgr.progress import Progress, encode_progress
 from statemgr.types import TopicPartition
+
 from towpath.errors import TowpathError
 from towpath.stage.clock import Clock
 from towpath.stage.settings import Guarantee
@@ -22,7 +23,12 @@ INIT_TIMEOUT_S = 30.0
 """Fencing waits for the former owner's open transaction to be aborted: its time-out is 10 s (R18), three times that."""
 
 END_TIMEOUT_S = 8.0
-"""Flush, offsets, commit and abort; below the 10 s after which the broker aborts, so that the answer is definite."""
+"""All steps of a commit together; below the 10 s after which the broker aborts, so that the answer is definite."""
+
+FINAL_END_TIMEOUT_S = 4.0
+"""The last commit before leaving; a replica is to be gone 10 s after SIGTERM, whatever the broker does."""
+
+_LEAST_TIMEOUT_S = 0.01
 
 
 @dataclass
@@ -98,15 +104,17 @@ class Transactor:
         changes: Sequence[TaskChanges],
         offsets: Mapping[TopicPartition, tuple[int, str]],
         group: str,
+        timeout_s: float = END_TIMEOUT_S,
     ) -> None:
-        """End the transaction; afterwards every change knows the offset of its progress record.
+        """End the transaction before the deadline; afterwards every change knows where its progress record lies.
 
         Raises:
             ProducerLostError: fenced, or no definite answer; the caller drops everything (R4).
         """
         producer = self._begun()
+        deadline_s = self._clock.monotonic_s() + timeout_s
         if self._outputs is not None:
-            self._outputs.flush(END_TIMEOUT_S)
+            self._outputs.flush(self._left(deadline_s))
         for change in changes:
             if change.entries:
                 keys, values = zip(*change.entries, strict=True)
@@ -119,9 +127,9 @@ class Transactor:
                 on_delivery=change.delivered,
             )
         if offsets:
-            producer.send_offsets(offsets, group, END_TIMEOUT_S)
-        producer.flush(END_TIMEOUT_S)
-        producer.commit(END_TIMEOUT_S)
+            producer.send_offsets(offsets, group, self._left(deadline_s))
+        producer.flush(self._left(deadline_s))
+        producer.commit(self._left(deadline_s))
         self._begun_s = None
 
     def close(self) -> None:
@@ -132,15 +140,8 @@ class Transactor:
                 producer.close()
         self._producer = self._outputs = None
 
-    def abort(self) -> None:
-        """Abort an open transaction, so that readers need not wait for its time-out.
-
-        Raises:
-            ProducerLostError: no definite answer.
-        """
-        if self._producer is not None and self.open:
-            self._begun_s = None
-            self._producer.abort(END_TIMEOUT_S)
+    def _left(self, deadline_s: float) -> float:
+        return max(_LEAST_TIMEOUT_S, deadline_s - self._clock.monotonic_s())
 
     def _begun(self) -> Producer:
         if self._producer is None:

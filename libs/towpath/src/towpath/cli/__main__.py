@@ -1,0 +1,5 @@
+"""``python -m towpath.cli``."""
+
+from towpath.cli import main
+
+main()

@@ -1,0 +1,67 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from towpath.errors import SettingsError
+
+QueryArgument = Annotated[str, typer.Argument(help="Module that holds the query, e.g. queries.key_count")]
+BootstrapOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Kafka bootstrap servers, host:port,…", envvar="TOWPATH_BOOTSTRAP", show_default="127.0.0.1:9092"
+    ),
+]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", help="Argument of the query's build(), name=value; may be repeated")
+]
+OptionOption = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", help="Any other stage setting, name=value, e.g. -o commit_interval_ms=50"),
+]
+StateDirOption = Annotated[
+    Path | None, typer.Option(help="Directory of the stores", envvar="TOWPATH_STATE_DIR", show_default="build/state")
+]
+KafkaConfigOption = Annotated[
+    Path | None,
+    typer.Option(help="File of key=value Kafka client properties (TLS, SASL)", envvar="TOWPATH_KAFKA_CONFIG"),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print machine-readable JSON on standard output")]
+
+
+def parse_pairs(pairs: Sequence[str] | None, option: str) -> dict[str, Any]:
+    """``name=value`` pairs; a value that is JSON (number, true, list) is read as such, else as text.
+
+    Raises:
+        SettingsError: a pair has no ``=``.
+    """
+    values: dict[str, Any] = {}
+    for pair in pairs or ():
+        name, separator, text = pair.partition("=")
+        if not separator or not name:
+            raise SettingsError(f"{option} {pair!r}: expected name=value")
+        try:
+            values[name] = json.loads(text)
+        except json.JSONDecodeError:
+            values[name] = text
+    return values
+
+
+def parse_counts(pairs: Sequence[str] | None, option: str) -> dict[str, int]:
+    """``stage=count`` pairs.
+
+    Raises:
+        SettingsError: a pair is not of that form.
+    """
+    counts: dict[str, int] = {}
+    for name, value in parse_pairs(pairs, option).items():
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise SettingsError(f"{option} {name}={value}: expected a whole number, e.g. {name}=2")
+        counts[name] = value
+    return counts

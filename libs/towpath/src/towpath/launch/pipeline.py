@@ -1,0 +1,160 @@
+"""Starts, watches and stops the processes of a query through supervisord's own interface."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from xmlrpc.client import Fault, ServerProxy
+
+from supervisor.xmlrpc import SupervisorTransport
+
+from towpath.errors import TowpathError
+from towpath.launch.deathsig import die_with_parent
+from towpath.launch.programs import STOP_WAIT_S, Program, render_config
+
+START_TIMEOUT_S = 20.0
+"""supervisord answers within a second; a busy machine may take longer."""
+
+STOP_TIMEOUT_S = STOP_WAIT_S + 8.0
+"""All programs stop at the same time; then supervisord ends itself."""
+
+_POLL_S = 0.05
+
+
+class PipelineError(TowpathError):
+    """The processes of a query could not be started or controlled."""
+
+
+@dataclass(frozen=True)
+class ProcessState:
+    """What supervisord says of one process.
+
+    Attributes:
+        name: stage and replica index.
+        state: supervisord's word, e.g. RUNNING, EXITED, BACKOFF, FATAL.
+        pid: process id; 0 while it does not run.
+        exit_status: of the last exit.
+    """
+
+    name: str
+    state: str
+    pid: int
+    exit_status: int
+
+    @property
+    def given_up(self) -> bool:
+        """Whether nobody will start it again."""
+        return self.state in {"EXITED", "FATAL"}
+
+
+class Pipeline:
+    """The processes of a query; a context manager that leaves none behind."""
+
+    def __init__(self, programs: Sequence[Program], run_dir: Path) -> None:
+        self._programs = list(programs)
+        self._run_dir = run_dir.resolve()
+        self._daemon: subprocess.Popen[bytes] | None = None
+        self._server: Any = None
+
+    @property
+    def programs(self) -> Sequence[Program]:
+        """What is run."""
+        return self._programs
+
+    def log_file(self, name: str) -> Path:
+        """Where a process's output goes."""
+        return self._run_dir / f"{name}.log"
+
+    def start(self) -> None:
+        """Start all processes.
+
+        Raises:
+            PipelineError: supervisord did not come up.
+        """
+        self._run_dir.mkdir(parents=True, exist_ok=True)
+        config = self._run_dir / "supervisord.conf"
+        config.write_text(render_config(self._programs, self._run_dir), encoding="utf-8")
+        socket = self._run_dir / "supervisor.sock"
+        socket.unlink(missing_ok=True)
+        self._daemon = subprocess.Popen(  # noqa: S603 - our own interpreter
+            [sys.executable, "-m", "supervisor.supervisord", "-c", str(config)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=die_with_parent,
+        )
+        transport = SupervisorTransport(None, None, f"unix://{socket}")
+        self._server = ServerProxy("http://127.0.0.1", transport=transport)
+        self._await_answer(socket)
+
+    def states(self) -> list[ProcessState]:
+        """State of every process.
+
+        Raises:
+            PipelineError: supervisord is gone.
+        """
+        infos: list[dict[str, Any]] = self._call("getAllProcessInfo")
+        return [ProcessState(info["name"], info["statename"], info["pid"], info["exitstatus"]) for info in infos]
+
+    def stop_process(self, name: str) -> None:
+        """SIGTERM one process and wait until it is gone; it is not started again."""
+        self._call("stopProcess", name)
+
+    def start_process(self, name: str) -> None:
+        """Start a process that was stopped."""
+        self._call("startProcess", name)
+
+    def stop(self) -> None:
+        """Stop everything; returns when no process is left."""
+        if self._daemon is None:
+            return
+        self._daemon.terminate()
+        try:
+            self._daemon.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._daemon.kill()
+            self._daemon.wait()
+        if self._daemon.stderr is not None:
+            self._daemon.stderr.close()
+        self._daemon = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _call(self, method: str, *args: str) -> Any:
+        try:
+            return getattr(self._server.supervisor, method)(*args)
+        except Fault as fault:
+            raise PipelineError(f"{method} {' '.join(args)}: {fault.faultString}") from fault
+        except OSError as error:
+            raise PipelineError(f"supervisord does not answer: {error}") from error
+
+    def _await_answer(self, socket: Path) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if self._daemon is not None and self._daemon.poll() is not None:
+                said = self._daemon.stderr.read().decode() if self._daemon.stderr is not None else ""
+                raise PipelineError(f"supervisord ended at once: {said.strip()}")
+            if socket.exists():
+                try:
+                    self.states()
+                except PipelineError:
+                    time.sleep(_POLL_S)
+                    continue
+                return
+            time.sleep(_POLL_S)
+        self.stop()
+        raise PipelineError(f"supervisord did not answer within {START_TIMEOUT_S:g} s; see {self._run_dir}")

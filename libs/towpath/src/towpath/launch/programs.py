@@ -1,0 +1,89 @@
+"""Which processes a query needs, and what supervisord must know of them: pure text."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from towpath.errors import SettingsError
+from towpath.query.plan import QueryPlan
+
+STOP_WAIT_S = 12
+"""A replica exits within 10 s of SIGTERM; two more before it is killed."""
+
+EXPECTED_EXITS = "0,1,2"
+"""Statuses by which a replica says that starting it again would not help; anything else is a crash: restart."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """One process: name, stage, and command line."""
+
+    name: str
+    stage: str
+    command: tuple[str, ...]
+
+
+def replica_counts(plan: QueryPlan, replicas: Mapping[str, int]) -> dict[str, int]:
+    """Replicas of every stage: as asked, else the stage's parallelism.
+
+    Raises:
+        SettingsError: an unknown stage, or a count below 1.
+    """
+    unknown = sorted(set(replicas) - set(plan.names))
+    if unknown:
+        raise SettingsError(f"query {plan.app!r} has no stage {unknown[0]!r}; its stages: {', '.join(plan.names)}")
+    for stage, count in replicas.items():
+        if count < 1:
+            raise SettingsError(f"stage {stage!r} needs at least 1 replica, not {count}")
+    return {stage.name: replicas.get(stage.name, stage.parallelism) for stage in plan.stages}
+
+
+def programs_of(plan: QueryPlan, query: str, replicas: Mapping[str, int], options: Sequence[str] = ()) -> list[Program]:
+    """One ``towpath stage`` process per replica.
+
+    Args:
+        plan: the query.
+        query: module name by which a replica loads it.
+        replicas: stage → count, for stages that differ from their parallelism.
+        options: further options for every ``towpath stage``.
+    """
+    return [
+        Program(
+            f"{stage}-{index}",
+            stage,
+            (
+                *(sys.executable, "-m", "towpath.cli", "stage", query, "--stage", stage),
+                *("--replica-index", str(index), "--replica-count", str(count), "--die-with-parent"),
+                *options,
+            ),
+        )
+        for stage, count in replica_counts(plan, replicas).items()
+        for index in range(count)
+    ]
+
+
+def render_config(programs: Sequence[Program], run_dir: Path) -> str:
+    """Supervisord's configuration file."""
+    socket = run_dir / "supervisor.sock"
+    sections = [
+        f"[unix_http_server]\nfile={socket}\nchmod=0700\n",
+        "[supervisord]\nnodaemon=true\nsilent=true\nloglevel=warn\n"
+        f"logfile={run_dir / 'supervisord.log'}\npidfile={run_dir / 'supervisord.pid'}\n",
+        "[rpcinterface:supervisor]\nsupervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface\n",
+        f"[supervisorctl]\nserverurl=unix://{socket}\n",
+        *(_program_section(program, run_dir) for program in programs),
+    ]
+    return "\n".join(sections)
+
+
+def _program_section(program: Program, run_dir: Path) -> str:
+    command = shlex.join(program.command).replace("%", "%%")
+    return (
+        f"[program:{program.name}]\ncommand={command}\nautorestart=unexpected\nexitcodes={EXPECTED_EXITS}\n"
+        f"startsecs=0\nstopsignal=TERM\nstopwaitsecs={STOP_WAIT_S}\nredirect_stderr=true\n"
+        f"stdout_logfile={run_dir / (program.name + '.log')}\nstdout_logfile_maxbytes=64MB\nstdout_logfile_backups=2\n"
+    )

@@ -1,0 +1,74 @@
+"""Reads the stores of a stopped stage into one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+from statemgr.layout import split_changelog_key
+from statemgr.store import RocksBackend, RocksSettings
+from statemgr.types import TaskId
+
+from towpath.errors import SettingsError
+from towpath.query.plan import StagePlan
+from towpath.stage.assignment import STATIC_EPOCH
+
+_SCHEMA = {"table": pl.String, "partition": pl.Int32, "key": pl.Binary, "value": pl.Binary}
+_BIN_BYTES = 1
+
+
+def dump_state(plan: StagePlan, state_dir: Path, output: Path) -> int:
+    """Write every entry of a stage's tables to a Parquet file.
+
+    A task may have stores with several replicas from earlier plans; the one with the highest changelog offset is the
+    one that was written last.
+
+    Returns:
+        Number of entries.
+
+    Raises:
+        SettingsError: there are no stores of the stage under ``state_dir``.
+        StoreLockedError: the stage is running.
+    """
+    latest = latest_stores(plan, state_dir)
+    if not latest:
+        raise SettingsError(f"no stores of stage {plan.name} under {state_dir}; name the directory with --state-dir")
+    names = {table.id: table.name for table in plan.tables}
+    rows = [row for task, root in latest.items() for row in _entries(root, task, names)]
+    frame = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    frame.write_parquet(output)
+    return frame.height
+
+
+def latest_stores(plan: StagePlan, state_dir: Path) -> dict[TaskId, Path]:
+    """Task → replica directory that holds its newest store."""
+    found: dict[TaskId, tuple[int, Path]] = {}
+    for directory in sorted(state_dir.glob(f"{plan.name}-*/{plan.name}/*@{STATIC_EPOCH}")):
+        root = directory.parents[1]
+        task = TaskId(plan.name, int(directory.name.partition("@")[0]))
+        backend = _backend(root)
+        try:
+            meta = backend.open(task, STATIC_EPOCH).meta()
+        finally:
+            backend.close()
+        if meta is not None and meta.offset > found.get(task, (-1, root))[0]:
+            found[task] = (meta.offset, root)
+    return {task: root for task, (_, root) in found.items()}
+
+
+def _entries(root: Path, task: TaskId, names: dict[int, str]) -> Iterator[tuple[str, int, bytes, bytes]]:
+    backend = _backend(root)
+    try:
+        with backend.open(task, STATIC_EPOCH).scan() as entries:
+            for stored, value in entries:
+                table, key = split_changelog_key(stored[_BIN_BYTES:])
+                if table in names:
+                    yield names[table], task.partition, key, value
+    finally:
+        backend.close()
+
+
+def _backend(root: Path) -> RocksBackend:
+    return RocksBackend(root, RocksSettings(lock_timeout_s=0.0))

@@ -1,0 +1,353 @@
+"""One replica of a stage: owns tasks, and moves them forward one batch at a time.
+
+``run()`` is the whole life of a replica; ``start()``, ``step()`` and ``finish()`` are its parts, for drivers that
+want to hold the reins (:mod:`towpath.testing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+import structlog
+from statemgr.errors import ProducerLostError, StopRequestedError
+from statemgr.kafka.ports import Kafka
+from statemgr.layout import changelog_topic, consumer_group, transactional_id
+from statemgr.state import TaskState
+from statemgr.store import StoreBackend, StoreMeta
+from statemgr.types import TopicPartition
+
+from towpath.query.plan import Format, StagePlan
+from towpath.stage.assignment import StaticAssignment
+from towpath.stage.chain import OperatorChain
+from towpath.stage.clock import Clock
+from towpath.stage.deadletter import DeadLetters
+from towpath.stage.intake import Batch, Intake
+from towpath.stage.metrics import StageMetrics
+from towpath.stage.ownership import Ownership, Topics
+from towpath.stage.phases import Phase, PhaseMachine
+from towpath.stage.policy import CommitLimits, TransactionFacts, should_commit
+from towpath.stage.router import Router
+from towpath.stage.settings import StageSettings
+from towpath.stage.tasks import OwnedTask, offset_metadata, owner_index, shown_offsets
+from towpath.stage.topics import prepare_topics
+from towpath.stage.transaction import END_TIMEOUT_S, FINAL_END_TIMEOUT_S, TaskChanges, Transactor
+
+log = structlog.get_logger()
+
+IDLE_WAIT_S = 0.1
+"""Longest wait for input; also how soon a replica notices that it was asked to stop."""
+
+FIRST_BACKOFF_S = 0.1
+LAST_BACKOFF_S = 5.0
+"""Waits between attempts to become owner again: doubled from the first to the last."""
+
+
+@dataclass(frozen=True)
+class Controls:
+    """How the outside reaches into a replica: its stop request, and interruptible pauses."""
+
+    stopping: Callable[[], bool]
+    pause: Callable[[float], object]
+
+
+@dataclass
+class Work:
+    """What the replica is at right now, for the watchdog."""
+
+    since_s: float
+    what: str = "starting"
+
+
+class Replica:
+    """Runs one replica; single-threaded."""
+
+    def __init__(
+        self,
+        plan: StagePlan,
+        settings: StageSettings,
+        kafka: Kafka,
+        backend: StoreBackend,
+        clock: Clock,
+        metrics: StageMetrics,
+        controls: Controls,
+    ) -> None:
+        self._plan = plan
+        self._settings = settings
+        self._kafka = kafka
+        self._backend = backend
+        self._clock = clock
+        self._metrics = metrics
+        self._controls = controls
+        self._group = consumer_group(plan.app, plan.name)
+        self._limits = CommitLimits(settings.commit_interval_ms / 1000, settings.dirty_entries)
+        self._batch_records = (
+            settings.arrow_batch_records
+            if any(item.format is Format.ARROW for item in plan.inputs)
+            else settings.json_batch_records
+        )
+        self._consumer = kafka.consumer(name=settings.replica)
+        self._transactor = Transactor(
+            kafka,
+            transactional_id(plan.app, plan.name, settings.replica),
+            settings.replica,
+            settings.guarantee,
+            clock,
+        )
+        self._dead_letters = DeadLetters(plan, settings.replica, self._transactor, metrics)
+        self._machine = PhaseMachine(self._phase_changed)
+        self._intake = Intake(plan)
+        self._topics: Topics | None = None
+        self._tasks: dict[int, OwnedTask] = {}
+        self._chain: OperatorChain | None = None
+        self._routers: Sequence[Router] = ()
+        self._output_bytes = 0
+        self._backlog = False
+        self._shown: dict[TopicPartition, int] = {}
+        self._shown_s = clock.monotonic_s()
+        self.work = Work(clock.monotonic_s())
+
+    @property
+    def phase(self) -> Phase:
+        """The replica's phase."""
+        return self._machine.phase
+
+    @property
+    def owned(self) -> Mapping[int, OwnedTask]:
+        """Tasks owned now, by partition."""
+        return self._tasks
+
+    def run(self) -> None:
+        """Live until asked to stop.
+
+        Raises:
+            StateError, TowpathError: what needs an operator's decision; the phase is then ``failed``.
+        """
+        try:
+            self._run_until_stopped()
+        except StopRequestedError:
+            self._machine.to(Phase.STOPPING)
+        except BaseException:
+            self._close()
+            self._machine.to(Phase.FAILED)
+            raise
+        self._close()
+        self._machine.to(Phase.STOPPED)
+
+    def start(self) -> None:
+        """Prepare topics, fence former owners, restore state: afterwards the replica owns its tasks.
+
+        Raises:
+            ProducerLostError: fenced meanwhile; call again.
+            StopRequestedError: asked to stop meanwhile.
+        """
+        if self._topics is None:
+            self._topics = self._prepare()
+            self._routers = [Router(item, self._topics.infos[item.topic].partitions) for item in self._plan.outputs]
+        self._machine.to(Phase.FENCING)
+        self._at("fencing former owners")
+        self._transactor.fence()
+        self._machine.to(Phase.RESTORING)
+        ownership = Ownership(
+            self._plan, self._settings, self._kafka, self._backend, self._clock, self._metrics, self._controls.stopping
+        )
+        assignment = StaticAssignment(self._settings.replica_index, self._settings.replica_count)
+        self._tasks = owner_index(ownership.acquire(assignment, self._topics, self._at))
+        self._consumer.assign(
+            {source: offset for task in self._tasks.values() for source, offset in task.offsets().items()}
+        )
+        self._chain = OperatorChain(self._plan, self._states(), self._dead_letters, self._metrics)
+        self._output_bytes = 0
+        self._shown = {}
+        self._machine.to(Phase.RUNNING)
+        log.info("running", tasks=sorted(self._tasks) or "none: more replicas than tasks, idle")
+
+    def step(self) -> int:
+        """Take one batch, process it, and commit when due.
+
+        Returns:
+            Kafka records taken.
+
+        Raises:
+            ProducerLostError: ownership is lost; everything must be dropped (R4).
+        """
+        self._at("waiting for input")
+        messages = self._consumer.consume(self._batch_records, self._poll_timeout_s())
+        self._backlog = len(messages) * 2 >= self._batch_records
+        if messages:
+            first = messages[0]
+            self._at(f"processing a batch from {first.topic()}[{first.partition()}] offset {first.offset()}")
+            self._process(self._intake.read(messages))
+        if should_commit(self._facts(), self._limits) or (not self._transactor.open and self._offsets_due()):
+            self._commit()
+        return len(messages)
+
+    def finish(self) -> None:
+        """Commit what is processed and leave."""
+        self._machine.to(Phase.STOPPING)
+        self._at("last commit")
+        try:
+            if self._transactor.open or self._unshown():
+                self._shown_s = float("-inf")
+                self._commit(FINAL_END_TIMEOUT_S)
+        except ProducerLostError as error:
+            log.warning("last commit failed; the next owner goes on from the one before", cause=str(error))
+
+    def _run_until_stopped(self) -> None:
+        backoff = FIRST_BACKOFF_S
+        while not self._controls.stopping():
+            try:
+                self.start()
+                backoff = FIRST_BACKOFF_S
+                while not self._controls.stopping():
+                    self.step()
+                self.finish()
+            except ProducerLostError as error:
+                self.drop(str(error))
+                self._controls.pause(backoff)
+                backoff = min(2 * backoff, LAST_BACKOFF_S)
+            else:
+                return
+        raise StopRequestedError("asked to stop")
+
+    def drop(self, cause: str) -> None:
+        """Give up all tasks and caches (R4, R11): nothing in hand survives a lost producer."""
+        log.warning("ownership lost, starting over from the last commit", cause=cause)
+        self._metrics.losses.inc()
+        self._consumer.assign({})
+        for state in self._states().values():
+            state.discard()
+            state.close()
+        self._tasks = {}
+        self._chain = None
+        self._metrics.released()
+        self._transactor.close()
+
+    def _prepare(self) -> Topics:
+        self._at("waiting for broker and topics")
+        admin = self._kafka.admin()
+        try:
+            infos = prepare_topics(
+                admin,
+                self._plan,
+                replication=self._settings.replication,
+                wait_s=self._settings.wait_s,
+                stop=self._controls.stopping,
+                pause=self._controls.pause,
+            )
+        finally:
+            admin.close()
+        return Topics(self._plan, infos)
+
+    def _process(self, batch: Batch) -> None:
+        self._transactor.begin()
+        self._metrics.records.inc(batch.records)
+        for message, reason in batch.poison:
+            self._dead_letters.record(message, reason)
+        if batch.frame is not None and self._chain is not None:
+            self._metrics.waited(self._chain.first, (self._clock.wall_ms() - batch.oldest_ms) / 1000)
+            for topic, frame in self._chain.run(batch.frame):
+                self._send(topic, frame)
+        for source, offset in batch.next_offsets.items():
+            self._tasks[source.partition].advance(source.topic, offset)
+            self._metrics.position(source.topic, source.partition, offset)
+
+    def _send(self, topic: str, frame: pl.DataFrame) -> None:
+        for router in self._routers:
+            if router.topic == topic and frame.height:
+                sent = router.send(frame, self._transactor.outputs())
+                self._output_bytes += sent.produced
+                for row in sent.too_large:
+                    self._dead_letters.row(row.partition, row.value, f"a row for {topic} is larger than Kafka accepts")
+
+    def _commit(self, timeout_s: float = END_TIMEOUT_S) -> None:
+        self._at("committing")
+        started = self._clock.monotonic_s()
+        touched = [task for task in self._tasks.values() if task.touched]
+        changes = {task.id.partition: self._changes(task, task.state) for task in touched if task.state is not None}
+        offsets = self._offsets(touched)
+        self._transactor.begin()
+        self._transactor.commit(list(changes.values()), offsets, self._group, timeout_s)
+        for task in touched:
+            if task.state is not None:
+                task.state.apply(self._meta(changes[task.id.partition]))
+            task.touched = False
+        self._output_bytes = 0
+        if offsets:
+            self._shown |= {source: offset for source, (offset, _) in offsets.items()}
+            self._shown_s = self._clock.monotonic_s()
+        self._metrics.commits.inc()
+        self._metrics.commit_seconds.observe(self._clock.monotonic_s() - started)
+
+    def _changes(self, task: OwnedTask, state: TaskState) -> TaskChanges:
+        return TaskChanges(
+            changelog_topic(self._plan.app, self._plan.name), task.id.partition, state.changes(), task.progress()
+        )
+
+    def _meta(self, change: TaskChanges) -> StoreMeta:
+        if change.progress_offset is None or self._topics is None:
+            raise ProducerLostError(f"no delivery report for the progress record of partition {change.partition}")
+        return StoreMeta(
+            topic_id=self._topics.infos[change.changelog].topic_id,
+            offset=change.progress_offset,
+            committed_at_ms=self._clock.wall_ms(),
+            epoch=change.progress.epoch,
+            progress=change.progress,
+        )
+
+    def _offsets(self, touched: Sequence[OwnedTask]) -> dict[TopicPartition, tuple[int, str]]:
+        """Offsets of this commit: the authority of a stateless stage, a display copy of a keyed one (R2)."""
+        if self._plan.stateful:
+            due = self._unshown() if self._offsets_due() else {}
+        else:
+            due = {source: offset for task in touched for source, offset in task.offsets().items()}
+            due |= self._unshown()
+        epochs = {task.id.partition: task.epoch for task in self._tasks.values()}
+        return {source: (offset, offset_metadata(epochs[source.partition], offset)) for source, offset in due.items()}
+
+    def _unshown(self) -> dict[TopicPartition, int]:
+        """Offsets ahead of what the group shows; positions pass transaction markers, so that lag reaches 0."""
+        for task in self._tasks.values():
+            for source, offset in task.offsets().items():
+                position = self._consumer.position(source)
+                if position is not None and position > offset:
+                    task.positions[source.topic] = position
+        return shown_offsets(self._tasks.values(), self._shown)
+
+    def _offsets_due(self) -> bool:
+        interval_s = self._settings.offsets_interval_ms / 1000
+        return self._clock.monotonic_s() - self._shown_s >= interval_s and bool(self._unshown())
+
+    def _facts(self) -> TransactionFacts:
+        return TransactionFacts(
+            open=self._transactor.open,
+            open_s=self._transactor.open_s,
+            dirty_entries=sum(state.dirty_entries for state in self._states().values()),
+            output_bytes=self._output_bytes,
+            backlog=self._backlog,
+            outputs_wait=self._transactor.outputs_wait,
+            stopping=self._controls.stopping(),
+        )
+
+    def _poll_timeout_s(self) -> float:
+        if not self._transactor.open:
+            return IDLE_WAIT_S
+        return 0.0 if self._backlog else max(0.0, self._limits.interval_s - self._transactor.open_s)
+
+    def _states(self) -> dict[int, TaskState]:
+        return {partition: task.state for partition, task in self._tasks.items() if task.state is not None}
+
+    def _at(self, what: str) -> None:
+        self.work = Work(self._clock.monotonic_s(), what)
+
+    def _phase_changed(self, phase: Phase) -> None:
+        self._metrics.phase(phase)
+        log.debug("phase", phase=str(phase))
+
+    def _close(self) -> None:
+        for state in self._states().values():
+            state.close()
+        self._transactor.close()
+        self._consumer.close()
+        self._backend.close()

@@ -1,0 +1,113 @@
+"""Wires a replica to the world: settings, signals, Kafka, stores, HTTP; runs until SIGTERM."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+import structlog
+from statemgr.errors import StateError
+from statemgr.kafka.confluent import ConfluentKafka
+from statemgr.store import MemoryBackend, RocksBackend, RocksSettings, StoreBackend
+
+from towpath.errors import TowpathError
+from towpath.query.loading import load_query
+from towpath.query.plan import StagePlan
+from towpath.stage.clock import SystemClock
+from towpath.stage.health import HttpServer, application, stalled
+from towpath.stage.logs import configure_logging
+from towpath.stage.metrics import StageMetrics
+from towpath.stage.replica import Controls, Replica
+from towpath.stage.settings import StageSettings, read_properties
+
+log = structlog.get_logger()
+
+EXIT_OK = 0
+EXIT_STOPPED = 1
+EXIT_SECOND_SIGNAL = 130
+
+MIB = 1024 * 1024
+
+WRITE_BUFFER_SHARE = 4
+"""Memtables may take a quarter of the memory; the rest caches blocks for reading."""
+
+
+def run_stage(settings: StageSettings) -> int:
+    """Run one replica until it is asked to stop.
+
+    Returns:
+        Exit status: 0 after SIGTERM or SIGINT, 1 when an operator's decision is needed.
+
+    Raises:
+        QueryError: the query can't be loaded or has no such stage.
+        SettingsError: the properties file or the HTTP address is wrong.
+    """
+    configure_logging(stage=settings.stage, replica=settings.replica)
+    plan = load_query(settings.query, settings.query_settings).stage(settings.stage)
+    kafka = ConfluentKafka(settings.bootstrap, read_properties(settings.kafka_config))
+    stop = _stop_on_signals()
+    clock = SystemClock()
+    metrics = StageMetrics(plan.name, settings.replica)
+    replica = Replica(
+        plan,
+        settings,
+        kafka,
+        open_backend(plan, settings, stop.is_set),
+        clock,
+        metrics,
+        Controls(stop.is_set, stop.wait),
+    )
+    server = HttpServer(application(replica, metrics, clock, settings.stall_s), settings.http_host, settings.http_port)
+    port = server.start()
+    log.info("starting", app=plan.app, tasks_of=f"{settings.replica_index}/{settings.replica_count}", http=port)
+    watchdog = threading.Thread(target=_watch, args=(replica, clock, settings.stall_s, stop), daemon=True)
+    watchdog.start()
+    try:
+        replica.run()
+    except (StateError, TowpathError) as error:
+        log.error("stopped: " + str(error), kind=type(error).__name__)  # noqa: TRY400 - one line, by intent
+        return EXIT_STOPPED
+    finally:
+        server.stop()
+    log.info("stopped cleanly")
+    return EXIT_OK
+
+
+def open_backend(plan: StagePlan, settings: StageSettings, stop: Callable[[], bool]) -> StoreBackend:
+    """The stores of a replica: a directory of its own, so that two replicas never share a store."""
+    if not plan.stateful or plan.backend == "memory":
+        return MemoryBackend()
+    budget = settings.memory_mb * MIB
+    return RocksBackend(
+        settings.state_dir / settings.replica,
+        RocksSettings(cache_bytes=budget, write_buffer_bytes=budget // WRITE_BUFFER_SHARE),
+        stop=stop,
+    )
+
+
+def _stop_on_signals() -> threading.Event:
+    """First SIGTERM or SIGINT asks to stop; the second ends the process at once."""
+    stop = threading.Event()
+
+    def handle(_signal: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise SystemExit(EXIT_SECOND_SIGNAL)
+        stop.set()
+
+    signal.signal(signal.SIGTERM, handle)
+    signal.signal(signal.SIGINT, handle)
+    return stop
+
+
+def _watch(replica: Replica, clock: SystemClock, stall_s: float, stop: threading.Event) -> None:
+    """Say once per stall what the replica is stuck in."""
+    said: str | None = None
+    while not stop.wait(1.0):
+        problem = stalled(replica, clock, stall_s)
+        if problem is not None and replica.work.what != said:
+            log.error("stalled: " + problem)
+            said = replica.work.what
+        elif problem is None:
+            said = None
