@@ -27,6 +27,9 @@ SINE_STEPS = 10
 RESCALE_SCALE_OUT_S = 190
 """Seconds after the start at which a ``rescale`` run scales out: 120 s warm-up + 60 s baseline + 10 s."""
 
+_MS_TOLERANCE = 1e-6
+"""Decimal seconds are rarely exact in binary; a real fraction of a millisecond is larger than this."""
+
 _FORMS = (
     "constant(rate)",
     "step(first, second, at_s)",
@@ -96,7 +99,7 @@ class Profile:
     def step(cls, first: int, second: int, at_s: float) -> Self:
         """``first`` until ``at_s`` seconds, then ``second`` forever."""
         segments = (Segment(_milliseconds(at_s), first), Segment(1000, second))
-        return cls(segments, label=f"step({first},{second},{at_s:g})")
+        return cls(segments, label=f"step({first},{second},{at_s:.12g})")
 
     @classmethod
     def square(cls, first: int, second: int, period_s: float) -> Self:
@@ -105,7 +108,7 @@ class Profile:
         return cls(
             (Segment(half, first), Segment(half, second)),
             repeat=True,
-            label=f"square({first},{second},{period_s:g})",
+            label=f"square({first},{second},{period_s:.12g})",
         )
 
     @classmethod
@@ -118,13 +121,13 @@ class Profile:
         step_ms = _milliseconds(period_s / SINE_STEPS)
         rates = [math.floor(mid + amplitude * math.cos(2 * math.pi * i / SINE_STEPS) + 0.5) for i in range(SINE_STEPS)]
         segments = tuple(Segment(step_ms, rate) for rate in rates)
-        return cls(segments, repeat=True, label=f"sine({first},{second},{period_s:g})")
+        return cls(segments, repeat=True, label=f"sine({first},{second},{period_s:.12g})")
 
     @classmethod
     def spike(cls, base: int, peak: int, at_s: float, for_s: float) -> Self:
         """``base``, except for ``for_s`` seconds of ``peak`` from ``at_s`` on."""
         segments = (Segment(_milliseconds(at_s), base), Segment(_milliseconds(for_s), peak))
-        label = f"spike({base},{peak},{at_s:g},{for_s:g})"
+        label = f"spike({base},{peak},{at_s:.12g},{for_s:.12g})"
         return cls((*segments, Segment(1000, base)), label=label)
 
     @classmethod
@@ -229,7 +232,10 @@ class Profile:
 
 
 def _milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)
+    ms = seconds * 1000
+    if not math.isfinite(ms) or abs(ms - round(ms)) > _MS_TOLERANCE:
+        raise NexmarkError(f"{seconds:g} s is no duration: give seconds that make a whole number of milliseconds")
+    return round(ms)
 
 
 def _unreadable(text: str) -> NexmarkError:

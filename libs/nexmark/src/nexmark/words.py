@@ -43,20 +43,24 @@ def mix_in_place(z: WordArray) -> WordArray:
     return z
 
 
-def _prices(unit: FloatArray) -> IntArray:
-    """``floor(100 * 10^(6 * unit) + 0.5)``, equal on every platform to the rounding of ``math.pow``."""
+def prices(unit: FloatArray) -> IntArray:
+    """``floor(100 * 10^(6 * unit) + 0.5)`` cents for numbers from ``[0, 1)``.
+
+    Equal on every platform to what ``math.pow`` gives: the vectorised power may differ from it in the last
+    bits, so the rare values that are that near to a rounding boundary are computed again one by one.
+    """
     exponent = unit * float(PRICE_DECADES)
     cents = np.power(10.0, exponent)
     cents *= 100.0
     cents += 0.5
-    floor = np.floor(cents)
-    cents -= floor
+    rounded = np.floor(cents)
+    cents -= rounded
     cents -= 0.5
     np.abs(cents, out=cents)
-    prices = floor.astype(np.int64)
+    result = rounded.astype(np.int64)
     for row in np.flatnonzero(cents > 0.5 - _ROUNDING_DOUBT):
-        prices[row] = math.floor(100.0 * math.pow(10.0, float(exponent[row])) + 0.5)
-    return prices
+        result[row] = math.floor(100.0 * math.pow(10.0, float(exponent[row])) + 0.5)
+    return result
 
 
 class Draws:
@@ -102,7 +106,7 @@ class Draws:
 
     def price(self, slot: int) -> IntArray:
         """Log-uniform prices in cents, from 100 to 100 000 000."""
-        return _prices(self.unit(slot))
+        return prices(self.unit(slot))
 
 
 def modulo(values: IntArray, limit: int | IntArray) -> IntArray:
