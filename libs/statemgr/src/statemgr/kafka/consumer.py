@@ -1,0 +1,197 @@
+"""A manually assigned consumer by librdkafka."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from confluent_kafka import Consumer as Client
+from confluent_kafka import KafkaError
+from confluent_kafka import Message as ClientMessage
+from confluent_kafka import TopicPartition as ClientPartition
+
+from statemgr.errors import InputLostError, StateError, TopicMissingError
+from statemgr.kafka.classify import Reaction, Source, classify
+from statemgr.kafka.ports import Bounds, Committed, Message
+from statemgr.kafka.requests import Requests, named
+from statemgr.types import TopicPartition
+
+log = logging.getLogger("statemgr.kafka")
+
+MAX_BATCH = 1_000_000
+"""The most records that librdkafka hands over in one call."""
+
+BOUNDS_FOR_ERROR_S = 2.0
+"""How long an error about a lost position may take to say what the log still holds."""
+
+
+class ConfluentConsumer:
+    """Implements :class:`~statemgr.kafka.ports.Consumer`.
+
+    Errors arrive among the records. Records that came with one are returned first and the error is raised by the next
+    call, so that nothing read is lost; an error of a partition that has been taken away meanwhile is dropped.
+
+    Attributes:
+        notes: how often the client reported each passing trouble (by error name), for metrics.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], requests: Requests) -> None:
+        self.notes: Counter[str] = Counter()
+        self._requests = requests
+        self._starts: dict[TopicPartition, int] = {}
+        self._paused: set[TopicPartition] = set()
+        self._pending: list[tuple[TopicPartition | None, StateError]] = []
+        self._client = Client({**settings, "error_cb": self._on_error})
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Replace the assignment; each partition starts at its explicit offset, unpaused."""
+        self._forget(list(self._starts))
+        self._client.assign(_at(positions))
+        self._starts = dict(positions)
+
+    def add(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Add partitions without disturbing the others; one that is assigned already is moved to the new offset."""
+        self.remove([partition for partition in positions if partition in self._starts])
+        if positions:
+            self._client.incremental_assign(_at(positions))
+            self._starts.update(positions)
+
+    def remove(self, partitions: Sequence[TopicPartition]) -> None:
+        """Drop partitions without disturbing the others; unknown ones are passed over."""
+        present = [partition for partition in partitions if partition in self._starts]
+        if present:
+            self._forget(present)
+            self._client.incremental_unassign(_named(present))
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """Stop delivering these partitions; what was prefetched is read again after :meth:`resume`."""
+        present = [partition for partition in partitions if partition in self._starts]
+        if present:
+            self._client.pause(_named(present))
+            self._paused.update(present)
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        """Deliver these partitions again, from where they stopped."""
+        present = [partition for partition in partitions if partition in self._paused]
+        if present:
+            self._client.resume(_named(present))
+            self._paused.difference_update(present)
+
+    def consume(self, max_records: int, timeout_s: float) -> list[Message]:
+        """Whatever is there, at most ``max_records``; waits up to ``timeout_s`` for the first.
+
+        Raises:
+            InputLostError: a position is outside the log; names topic, partition, offset and the log's bounds.
+            TopicMissingError: an assigned topic or partition does not exist (any more).
+            KafkaUnavailableError: fatal error, or the broker refuses this client.
+        """
+        if self._pending:
+            raise self._pending.pop(0)[1]
+        wanted = min(max_records, MAX_BATCH)
+        # librdkafka waits until it has as many as asked for, so only the first record is waited for.
+        messages = self._client.consume(wanted, 0)
+        if not messages and timeout_s > 0:
+            messages = self._client.consume(1, timeout_s)
+            if messages and wanted > 1:
+                messages += self._client.consume(wanted - 1, 0)
+        if any(message.error() is not None for message in messages):
+            messages = self._without_errors(messages)
+        if self._pending and not messages:
+            raise self._pending.pop(0)[1]
+        return cast("list[Message]", messages)
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """Next offset to be read; passes transaction markers; None if not assigned."""
+        start = self._starts.get(partition)
+        if start is None:
+            return None
+        offset = self._client.position(_named([partition]))[0].offset
+        return offset if offset is not None and offset >= 0 else start
+
+    def bounds(self, partition: TopicPartition, timeout_s: float) -> Bounds:
+        """Log start and high watermark, asked as read_uncommitted whatever this consumer's isolation (R6).
+
+        Raises:
+            TopicMissingError: no such topic or partition.
+            KafkaUnavailableError: no answer before the deadline.
+        """
+        return self._requests.bounds(partition, timeout_s)
+
+    def committed(
+        self, group: str, partitions: Sequence[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, Committed]:
+        """Committed offsets of a group, stable ones only (R6).
+
+        Raises:
+            KafkaUnavailableError: no stable answer before the deadline.
+        """
+        return self._requests.committed(group, partitions, timeout_s)
+
+    def close(self) -> None:
+        """Free the client."""
+        self._client.close()
+
+    def _forget(self, partitions: Sequence[TopicPartition]) -> None:
+        self.resume(partitions)
+        for partition in partitions:
+            self._starts.pop(partition, None)
+        self._pending = [item for item in self._pending if item[0] is None or item[0] in self._starts]
+
+    def _without_errors(self, messages: Iterable[ClientMessage]) -> list[ClientMessage]:
+        records = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                records.append(message)
+            else:
+                self._note(error, message)
+        return records
+
+    def _note(self, error: KafkaError, message: ClientMessage) -> None:
+        topic, number = message.topic(), message.partition()
+        partition = None if topic is None or number is None else TopicPartition(topic, number)
+        if partition is not None and partition.partition >= 0 and partition not in self._starts:
+            return
+        reaction = classify(error, Source.EVENT)
+        if reaction is Reaction.NOTE:
+            self._count(error)
+        elif reaction is Reaction.INPUT_LOST and partition is not None:
+            self._pending.append((partition, self._input_lost(partition, message.offset(), error)))
+        elif reaction is Reaction.MISSING:
+            reason = f"{partition or topic} can't be read: {error.str()}; it was deleted or never created"
+            self._pending.append((partition, TopicMissingError(reason)))
+        else:
+            self._pending.append((None, named("reading", error, self._requests.bootstrap)))
+
+    def _input_lost(self, partition: TopicPartition, offset: int | None, error: KafkaError) -> InputLostError:
+        try:
+            start, end = self._requests.bounds(partition, BOUNDS_FOR_ERROR_S)
+            held = f"the log holds {start} … {end}"
+        except StateError as unknown:
+            held = f"what the log holds is not known ({type(unknown).__name__})"
+        return InputLostError(
+            f"{partition}: offset {offset} can't be read, {held} ({error.str()}); the records were deleted by "
+            "retention or the topic was made anew: choose to skip them, or restore the topic"
+        )
+
+    def _on_error(self, error: KafkaError) -> None:
+        if classify(error, Source.EVENT) is Reaction.REFUSED:
+            self._pending.append((None, named("connecting", error, self._requests.bootstrap)))
+        else:
+            self._count(error)
+
+    def _count(self, error: KafkaError) -> None:
+        name = error.name()
+        level = logging.DEBUG if self.notes[name] else logging.WARNING
+        self.notes[name] += 1
+        log.log(level, "consumer of %s: %s: %s", self._requests.bootstrap, name, error.str())
+
+
+def _at(positions: Mapping[TopicPartition, int]) -> list[ClientPartition]:
+    return [ClientPartition(at.topic, at.partition, offset) for at, offset in positions.items()]
+
+
+def _named(partitions: Iterable[TopicPartition]) -> list[ClientPartition]:
+    return [ClientPartition(at.topic, at.partition) for at in partitions]

@@ -1,0 +1,326 @@
+"""An idempotent, transactional producer by librdkafka, and its one error rule (R4)."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Message as ClientMessage
+from confluent_kafka import Producer as Client
+from confluent_kafka import TopicPartition as ClientPartition
+
+from statemgr.errors import ProducerLostError, RecordTooLargeError, RetryableKafkaError, StateError
+from statemgr.kafka.classify import Reaction, Source, classify
+from statemgr.kafka.ports import DeliveryCallback
+from statemgr.kafka.settings import TRANSACTION_TIMEOUT_MS
+from statemgr.types import TopicPartition
+
+log = logging.getLogger("statemgr.kafka")
+
+QUEUE_FULL_DEADLINE_S = TRANSACTION_TIMEOUT_MS / 1000
+"""How long ``produce`` waits for room: afterwards the transaction has timed out anyway."""
+
+QUEUE_POLL_S = 0.01
+"""One wait for acknowledgements while the queue is full."""
+
+RETRY_PAUSE_S = 0.005
+"""Between two tries of a transactional call; the client has waited for its own back-off already."""
+
+CLOSE_WAIT_S = 1.0
+"""How long :meth:`ConfluentProducer.close` waits. Closing aborts an open transaction and has no time-out of its own:
+
+with a stopped broker it was seen to take as long as the stop, so it goes on in the background after that.
+"""
+
+T = TypeVar("T")
+
+
+class ConfluentProducer:
+    """Implements :class:`~statemgr.kafka.ports.Producer`; for one thread.
+
+    The first error that is not plainly retriable ends the instance: that call and all later ones raise
+    :class:`~statemgr.errors.ProducerLostError`.
+
+    Delivery callbacks are served within ``commit`` and ``flush``: when ``commit`` has returned, all of that
+    transaction's have run.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], *, group_settings: Mapping[str, Any], bootstrap: str) -> None:
+        self._transactional = "transactional.id" in settings
+        self._bootstrap = bootstrap
+        self._group_settings = group_settings
+        self._groups: dict[str, Any] = {}
+        self._lost: str | None = None
+        self._failure: tuple[KafkaError, str] | None = None
+        config = {**settings, "error_cb": self._on_error}
+        if not self._transactional:
+            # A transaction's commit reports failed records by itself; without one only the reports tell. They cost
+            # about 15 % of the throughput, so a transactional producer asks for them record by record.
+            config["on_delivery"] = self._on_report
+        self._client = Client(config)
+
+    def init_transactions(self, timeout_s: float) -> None:
+        """Fence every other producer of this transactional id and wait for its transactions to end.
+
+        Raises:
+            RetryableKafkaError: not done before the deadline; may be repeated on this or a new instance (R17).
+            ProducerLostError: anything else.
+        """
+        self._repeat("init_transactions", timeout_s, self._client.init_transactions, repeatable=True)
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._check()
+        self._call("begin", self._client.begin_transaction)
+
+    def produce(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes]] = (),
+        on_delivery: DeliveryCallback | None = None,
+    ) -> None:
+        """Queue one record for an explicit partition; waits for room in the queue.
+
+        Raises:
+            RecordTooLargeError: larger than the client's limit; the record was not queued, the transaction is intact.
+            RetryableKafkaError: no room before the deadline; the record was not queued.
+            ProducerLostError: anything else.
+        """
+        self._check()
+        options: dict[str, Any] = {"on_delivery": self._reporter(on_delivery)} if on_delivery is not None else {}
+        if headers:
+            options["headers"] = list(headers)
+        deadline = 0.0
+        while True:
+            try:
+                self._call(f"produce to {topic}", self._client.produce, topic, value, key, partition, **options)
+            except BufferError:
+                deadline = deadline or time.monotonic() + QUEUE_FULL_DEADLINE_S
+                self._make_room(deadline)
+            else:
+                return
+
+    def produce_batch(
+        self, topic: str, partition: int, keys: Sequence[bytes | None], values: Sequence[bytes | None]
+    ) -> None:
+        """Queue records for one partition; ``partition=-1`` lets Java's murmur2 partitioner choose by key.
+
+        Raises:
+            RecordTooLargeError: names the records larger than the client's limit; all others are queued.
+            RetryableKafkaError: no room before the deadline; names how many were queued (always a head of the batch).
+            ProducerLostError: anything else.
+        """
+        self._check()
+        batch: list[dict[str, Any]] = [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
+        too_large: list[str] = []
+        deadline = 0.0
+        while batch:
+            queued = self._call(f"produce to {topic}", self._client.produce_batch, topic, batch, partition)
+            if queued == len(batch):
+                break
+            batch = self._not_queued(topic, batch, too_large)
+            if batch:
+                deadline = deadline or time.monotonic() + QUEUE_FULL_DEADLINE_S
+                self._make_room(deadline)
+        if too_large:
+            raise RecordTooLargeError(f"{topic}: {', '.join(too_large)}; all other records of the batch are queued")
+        self._call("poll", self._client.poll, 0)
+        self._check()
+
+    def _not_queued(self, topic: str, batch: Sequence[dict[str, Any]], too_large: list[str]) -> list[dict[str, Any]]:
+        """The tail that found the queue full, in order: once full, librdkafka refuses all that follow."""
+        tail: list[dict[str, Any]] = []
+        for entry in batch:
+            error = entry.pop("_error", None)
+            if error is None:
+                continue
+            reaction = classify(error, Source.PRODUCER)
+            if reaction is Reaction.RETRY:
+                tail.append(entry)
+            elif reaction is Reaction.TOO_LARGE:
+                size = len(entry["key"] or b"") + len(entry["value"] or b"")
+                too_large.append(f"record of {size} bytes with key {entry['key']!r:.80}")
+            else:
+                self._raise(f"produce to {topic}", error)
+        return tail
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until every queued record is acknowledged, and serve the delivery callbacks.
+
+        Raises:
+            RetryableKafkaError: some records are not acknowledged before the deadline.
+            ProducerLostError: a record failed, or anything else.
+        """
+        self._check()
+        left = self._call("flush", self._client.flush, timeout_s)
+        self._check()
+        if left:
+            raise RetryableKafkaError(
+                f"{left} records are not acknowledged by Kafka at {self._bootstrap} after {timeout_s:g} s"
+            )
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: str, timeout_s: float) -> None:
+        """Add group offsets with metadata to the transaction.
+
+        Raises:
+            ProducerLostError: no definite yes before the deadline.
+        """
+        if not offsets:
+            return
+        entries = [
+            ClientPartition(at.topic, at.partition, offset, metadata=text) for at, (offset, text) in offsets.items()
+        ]
+        member = self._group(group)
+        self._repeat(
+            "send_offsets", timeout_s, lambda left: self._client.send_offsets_to_transaction(entries, member, left)
+        )
+
+    def commit(self, timeout_s: float) -> None:
+        """Commit; returns only with a definite yes, and after all delivery callbacks of the transaction.
+
+        Raises:
+            RecordTooLargeError: the broker refused a record for its size; abort, then leave that record out.
+            ProducerLostError: refused, or no answer before the deadline: the outcome is not known.
+        """
+        self._repeat("commit", timeout_s, self._client.commit_transaction)
+
+    def abort(self, timeout_s: float) -> None:
+        """Abort; returns only with a definite answer.
+
+        Raises:
+            ProducerLostError: refused, or no answer before the deadline.
+        """
+        self._repeat("abort", timeout_s, self._client.abort_transaction, after_failure=True)
+
+    def close(self) -> None:
+        """Free the client; queued records are dropped and an open transaction is aborted, if the broker answers."""
+        self._lost = self._lost or "closed"
+        thread = threading.Thread(target=_close, args=(self._client,), name="kafka-producer-close", daemon=True)
+        thread.start()
+        thread.join(CLOSE_WAIT_S)
+
+    def _repeat(
+        self,
+        what: str,
+        timeout_s: float,
+        call: Callable[[float], object],
+        *,
+        repeatable: bool = False,
+        after_failure: bool = False,
+    ) -> None:
+        self._check(after_failure=after_failure)
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = max(deadline - time.monotonic(), 0.001)
+            try:
+                self._call(what, call, left)
+            except RetryableKafkaError as error:
+                if time.monotonic() + RETRY_PAUSE_S < deadline:
+                    time.sleep(RETRY_PAUSE_S)
+                    continue
+                text = f"{what}: no definite answer from Kafka at {self._bootstrap} within {timeout_s:g} s ({error})"
+                if repeatable:
+                    raise RetryableKafkaError(text) from error
+                self._lost = text
+                raise ProducerLostError(text) from error
+            self._failure = None if after_failure else self._failure
+            self._check()
+            return
+
+    def _call(self, what: str, call: Callable[..., T], *arguments: object, **options: object) -> T:
+        """Run a client call and name its errors."""
+        try:
+            return call(*arguments, **options)
+        except KafkaException as error:
+            self._raise(what, error.args[0], error)
+        except BufferError:
+            raise
+        except:  # noqa: E722
+            # When a fatal error and a delivery report are served by the same poll, the client's binding leaves behind
+            # an "exception" of a class that is none (a bare KafkaError), or a SystemError around it. Only a bare
+            # except catches the former.
+            strange: object = sys.exc_info()[1]
+            if isinstance(strange, BaseException) and not isinstance(strange, SystemError):
+                raise
+            self._lost = f"{what}: {_innermost(strange)}"
+        raise ProducerLostError(self._lost)
+
+    def _raise(self, what: str, error: KafkaError, cause: Exception | None = None) -> NoReturn:
+        text = f"{what}: {error.name()}: {error.str()}"
+        raised: StateError
+        match classify(error, Source.PRODUCER):
+            case Reaction.RETRY:
+                raised = RetryableKafkaError(text)
+            case Reaction.TOO_LARGE:
+                raised = RecordTooLargeError(text)
+            case _:
+                self._lost = text
+                raised = ProducerLostError(text)
+        raise raised from cause
+
+    def _check(self, *, after_failure: bool = False) -> None:
+        if self._lost is not None:
+            raise ProducerLostError(self._lost)
+        if self._failure is not None and not after_failure:
+            error, topic = self._failure
+            self._raise(f"delivery to {topic}", error)
+
+    def _make_room(self, deadline: float) -> None:
+        self._call("poll", self._client.poll, QUEUE_POLL_S)
+        self._check()
+        if time.monotonic() >= deadline:
+            raise RetryableKafkaError(
+                f"the queue of {len(self._client)} records found no room for {QUEUE_FULL_DEADLINE_S:g} s: "
+                f"Kafka at {self._bootstrap} does not acknowledge records"
+            )
+
+    def _group(self, group: str) -> Any:
+        """The group's identity as the client wants it: taken from a consumer that never joins."""
+        if group not in self._groups:
+            consumer = Consumer({**self._group_settings, "group.id": group})
+            self._groups[group] = consumer.consumer_group_metadata()
+            consumer.close()
+        return self._groups[group]
+
+    def _reporter(self, on_delivery: DeliveryCallback) -> Callable[[KafkaError | None, ClientMessage], None]:
+        def report(error: KafkaError | None, message: ClientMessage) -> None:
+            offset = message.offset()
+            if error is None and offset is not None:
+                on_delivery(offset)
+            else:
+                self._on_report(error, message)
+
+        return report
+
+    def _on_report(self, error: KafkaError | None, message: ClientMessage) -> None:
+        if error is not None and self._failure is None:
+            self._failure = (error, str(message.topic()))
+
+    def _on_error(self, error: KafkaError) -> None:
+        log.debug("producer of %s: %s: %s", self._bootstrap, error.name(), error.str())
+
+
+def _innermost(strange: object) -> object:
+    """The client's error under the wrapping."""
+    while isinstance(strange, BaseException) and strange.__cause__ is not None:
+        strange = strange.__cause__
+    return strange
+
+
+def _close(client: Client) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        try:
+            client.purge()
+            client.close()
+        except KafkaException as error:
+            log.debug("closing a producer: %s", error)

@@ -1,0 +1,144 @@
+"""Queries and administration requests: repeated until a deadline, errors named once for all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any, TypeVar
+
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from statemgr.errors import KafkaUnavailableError, StateError, TopicMissingError
+from statemgr.kafka.classify import Reaction, Source, classify
+from statemgr.kafka.ports import Bounds, Committed
+from statemgr.types import TopicPartition
+
+PAUSE_S = 0.02
+"""Between two tries of a request: about the time of a leader election's metadata round."""
+
+GRACE_S = 0.25
+"""Beyond a request's own time-out, for the client's thread to report it."""
+
+MIN_REQUEST_S = 0.05
+"""Shortest time-out handed to the client; below it the request would end before the broker can answer."""
+
+_NOTHING_COMMITTED = -1001
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+
+class Requests:
+    """An administration client with deadlines; may be shared by threads.
+
+    Args:
+        settings: of the client.
+        bootstrap: named in errors.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], bootstrap: str) -> None:
+        self.client = AdminClient(dict(settings))
+        self.bootstrap = bootstrap
+
+    def repeat(self, what: str, timeout_s: float, request: Callable[[float], T]) -> T:
+        """Try until the deadline; ``request`` gets the seconds that are left.
+
+        Raises:
+            KafkaUnavailableError: the deadline passed, or the broker refuses.
+            TopicMissingError: no such topic or partition.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return request(max(left, MIN_REQUEST_S))
+            except FutureTimeoutError as error:
+                cause: Exception = error
+            except KafkaException as error:
+                if classify(error.args[0], Source.REQUEST) is not Reaction.RETRY:
+                    raise named(what, error.args[0], self.bootstrap) from error
+                cause = error
+            if deadline - time.monotonic() <= PAUSE_S:
+                raise unavailable(what, timeout_s, self.bootstrap, cause) from cause
+            time.sleep(PAUSE_S)
+
+    def bounds(self, partition: TopicPartition, timeout_s: float) -> Bounds:
+        """Log start and high watermark; asked as read_uncommitted (R6).
+
+        A read_committed consumer's own query answers with the last stable offset, which stands still while any
+        transaction is open.
+        """
+
+        def ask(left: float) -> Bounds:
+            at = ClientPartition(partition.topic, partition.partition)
+            start, end = (
+                self.client.list_offsets(
+                    {at: spec}, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=left
+                )[at]
+                for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+            )
+            return Bounds(start.result(left + GRACE_S).offset, end.result(left + GRACE_S).offset)
+
+        return self.repeat(f"offsets of {partition}", timeout_s, ask)
+
+    def committed(
+        self, group: str, partitions: Sequence[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, Committed]:
+        """Stable committed offsets: while a transaction with offsets is open, the question is repeated (R6)."""
+        if not partitions:
+            return {}
+
+        def ask(left: float) -> dict[TopicPartition, Committed]:
+            asked = ConsumerGroupTopicPartitions(group, [ClientPartition(*partition) for partition in partitions])
+            futures = self.client.list_consumer_group_offsets([asked], require_stable=True, request_timeout=left)
+            found = {}
+            for entry in futures[group].result(left + GRACE_S).topic_partitions:
+                if entry.error is not None:
+                    raise KafkaException(entry.error)
+                offset = None if entry.offset <= _NOTHING_COMMITTED else entry.offset
+                found[TopicPartition(entry.topic, entry.partition)] = Committed(offset, entry.metadata or "")
+            return found
+
+        found = self.repeat(f"committed offsets of group {group}", timeout_s, ask)
+        return {partition: found.get(partition, Committed(None, "")) for partition in partitions}
+
+
+def settle(futures: Mapping[K, Future[T]], timeout_s: float) -> tuple[dict[K, T], dict[K, KafkaError]]:
+    """Answers and errors of a request for several things."""
+    deadline = time.monotonic() + timeout_s + GRACE_S
+    answers: dict[K, T] = {}
+    errors: dict[K, KafkaError] = {}
+    for name, future in futures.items():
+        try:
+            answers[name] = future.result(max(deadline - time.monotonic(), 0))
+        except KafkaException as error:
+            errors[name] = error.args[0]
+    return answers, errors
+
+
+def unavailable(what: str, timeout_s: float, bootstrap: str, cause: BaseException) -> KafkaUnavailableError:
+    """The error of a deadline that has passed."""
+    return KafkaUnavailableError(
+        f"{what}: no answer from Kafka at {bootstrap} within {timeout_s:g} s ({_text(cause)}); "
+        "check that a broker runs there and that its advertised address can be reached from here"
+    )
+
+
+def named(what: str, error: KafkaError, bootstrap: str) -> StateError:
+    """The error of a request that was refused."""
+    if classify(error, Source.REQUEST) is Reaction.MISSING:
+        return TopicMissingError(f"{what}: {error.str()} at {bootstrap}; create the topic first")
+    return KafkaUnavailableError(
+        f"{what}: refused by Kafka at {bootstrap}: {error.name()}: {error.str()}; "
+        "check address, credentials and rights of this client"
+    )
+
+
+def _text(cause: BaseException) -> str:
+    if isinstance(cause, KafkaException):
+        return str(cause.args[0].str())
+    return type(cause).__name__
