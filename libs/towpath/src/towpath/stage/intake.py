@@ -62,7 +62,7 @@ class Intake:
             decoded = self._decoders[topic].decode(
                 [message.value() for message in group], [message.key() for message in group]
             )
-            poison += [PoisonRecord(group[index], reason) for index, reason in decoded.bad]
+            poison += [PoisonRecord(group[bad.index], bad.reason) for bad in decoded.bad]
             if decoded.frame.height:
                 owners = np.repeat(np.array(partitions, dtype=np.int32), decoded.rows)
                 frames.append(decoded.frame.with_columns(pl.Series(PARTITION, owners)))

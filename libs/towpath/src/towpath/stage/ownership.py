@@ -1,0 +1,177 @@
+"""How a replica becomes the owner of its tasks: state restored, input positions decided.
+
+To be called after the fence (R3): only then no former owner can add to changelog or offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+from statemgr.changelog.model import RestoredTask, RestoreProgress
+from statemgr.changelog.restore import restore
+from statemgr.kafka.ports import Consumer, Kafka, TopicInfo
+from statemgr.layout import changelog_topic, consumer_group
+from statemgr.progress import Progress
+from statemgr.state import TaskState, cache_entries_for
+from statemgr.store import StoreBackend
+from statemgr.types import TaskId, TopicPartition
+
+from towpath.query.plan import StagePlan
+from towpath.stage.assignment import STATIC_EPOCH
+from towpath.stage.clock import Clock
+from towpath.stage.metrics import StageMetrics
+from towpath.stage.settings import StageSettings
+from towpath.stage.start import decide_start
+from towpath.stage.tasks import OwnedTask
+from towpath.stage.topics import input_partitions
+
+log = structlog.get_logger()
+
+QUERY_TIMEOUT_S = 10.0
+"""One question about offsets; a live broker answers within milliseconds."""
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The topics of a stage as they exist."""
+
+    plan: StagePlan
+    infos: Mapping[str, TopicInfo]
+
+    @property
+    def tasks(self) -> int:
+        """Number of the stage's tasks."""
+        return input_partitions(self.plan, self.infos)
+
+    def inputs_of(self, partition: int) -> list[TopicPartition]:
+        """Input partitions of a task; a topic with fewer partitions than the stage has tasks gives it none."""
+        return [
+            TopicPartition(item.topic, partition)
+            for item in self.plan.inputs
+            if partition < self.infos[item.topic].partitions
+        ]
+
+
+class Ownership:
+    """Acquires tasks for one replica."""
+
+    def __init__(
+        self,
+        plan: StagePlan,
+        settings: StageSettings,
+        kafka: Kafka,
+        backend: StoreBackend,
+        clock: Clock,
+        metrics: StageMetrics,
+        stopping: Callable[[], bool],
+        say: Callable[[str], None],
+    ) -> None:
+        self._plan = plan
+        self._settings = settings
+        self._kafka = kafka
+        self._backend = backend
+        self._clock = clock
+        self._metrics = metrics
+        self._stopping = stopping
+        self._say = say
+        self._applied = 0
+
+    def acquire(self, partitions: Sequence[int], topics: Topics, pause: Callable[[float], object]) -> list[OwnedTask]:
+        """Restore the tasks and decide where each goes on reading.
+
+        Raises:
+            InputLostError: the input no longer has what a task needs, and the setting says stop.
+            RestoreStalledError, StoreLockedError, …: see :func:`statemgr.changelog.restore.restore`.
+            StopRequestedError: asked to stop meanwhile.
+        """
+        ids = [TaskId(self._plan.name, partition) for partition in partitions]
+        if not ids:
+            return []
+        restored = self._restore(ids, topics, pause) if self._plan.stateful else {}
+        consumer = self._kafka.consumer(name=f"{self._settings.replica}-offsets")
+        try:
+            recorded = self._recorded(consumer, ids, topics, restored)
+            return [self._own(consumer, task, topics, recorded, restored, len(ids)) for task in ids]
+        except BaseException:
+            for item in restored.values():
+                item.store.close()
+            raise
+        finally:
+            consumer.close()
+
+    def _restore(
+        self, ids: Sequence[TaskId], topics: Topics, pause: Callable[[float], object]
+    ) -> dict[TaskId, RestoredTask]:
+        self._say("restoring state")
+        self._applied = 0
+        return restore(
+            dict.fromkeys(ids, STATIC_EPOCH),
+            self._backend,
+            self._kafka,
+            topics.infos[changelog_topic(self._plan.app, self._plan.name)],
+            name=f"{self._settings.replica}-restore",
+            clock=self._clock,
+            on_progress=self._restoring,
+            stop=self._stopping,
+            pause=pause,
+        )
+
+    def _restoring(self, progress: RestoreProgress) -> None:
+        self._metrics.restored.inc(progress.records - self._applied)
+        self._applied = progress.records
+        self._say(f"restoring state: {progress.records} records applied, at most {progress.remaining} to go")
+
+    def _recorded(
+        self,
+        consumer: Consumer,
+        ids: Sequence[TaskId],
+        topics: Topics,
+        restored: Mapping[TaskId, RestoredTask],
+    ) -> dict[TopicPartition, int]:
+        """Recorded next offsets: from the progress record, or of a stateless stage from the group's offsets (R2)."""
+        if self._plan.stateful:
+            return {
+                source: offset
+                for task, item in restored.items()
+                for source, offset in _positions(task, item.progress).items()
+            }
+        sources = [source for task in ids for source in topics.inputs_of(task.partition)]
+        group = consumer_group(self._plan.app, self._plan.name)
+        committed = consumer.committed(group, sources, QUERY_TIMEOUT_S)
+        return {source: item.offset for source, item in committed.items() if item.offset is not None}
+
+    def _own(
+        self,
+        consumer: Consumer,
+        task: TaskId,
+        topics: Topics,
+        recorded: Mapping[TopicPartition, int],
+        restored: Mapping[TaskId, RestoredTask],
+        owned: int,
+    ) -> OwnedTask:
+        positions = {
+            source.topic: self._start(consumer, source, recorded.get(source))
+            for source in topics.inputs_of(task.partition)
+        }
+        state = None
+        if task in restored:
+            item = restored[task]
+            cache = cache_entries_for(owned, self._settings.cache_entries)
+            state = TaskState(task, item.epoch, item.store, self._plan.tables, cache)
+        return OwnedTask(task, STATIC_EPOCH, positions, state)
+
+    def _start(self, consumer: Consumer, source: TopicPartition, recorded: int | None) -> int:
+        bounds = consumer.bounds(source, QUERY_TIMEOUT_S)
+        start = decide_start(source, recorded, bounds, self._settings.start_from, self._settings.on_input_loss)
+        if start.lost:
+            self._metrics.skipped.inc(start.lost)
+            log.warning("input lost, going on after the gap", source=str(source), records=start.lost)
+        return start.offset
+
+
+def _positions(task: TaskId, progress: Progress | None) -> dict[TopicPartition, int]:
+    if progress is None:
+        return {}
+    return {TopicPartition(topic, task.partition): item.high for topic, item in progress.inputs.items()}

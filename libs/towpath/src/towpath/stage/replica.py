@@ -150,10 +150,18 @@ class Replica:
         self._transactor.fence()
         self._machine.to(Phase.RESTORING)
         ownership = Ownership(
-            self._plan, self._settings, self._kafka, self._backend, self._clock, self._metrics, self._controls.stopping
+            self._plan,
+            self._settings,
+            self._kafka,
+            self._backend,
+            self._clock,
+            self._metrics,
+            self._controls.stopping,
+            self._at,
         )
         assignment = StaticAssignment(self._settings.replica_index, self._settings.replica_count)
-        self._tasks = owner_index(ownership.acquire(assignment, self._topics, self._at))
+        partitions = assignment.partitions(self._topics.tasks)
+        self._tasks = owner_index(ownership.acquire(partitions, self._topics, self._controls.pause))
         self._consumer.assign(
             {source: offset for task in self._tasks.values() for source, offset in task.offsets().items()}
         )

@@ -118,7 +118,8 @@ def prepare_topics(
 
 
 def _prepare_once(admin: Admin, plan: StagePlan, replication: int) -> dict[str, TopicInfo]:
-    given = [item.topic for item in (*plan.inputs, *plan.outputs) if item.partitions is None]
+    given = [item.topic for item in plan.inputs if item.partitions is None]
+    given += [item.topic for item in plan.outputs if item.partitions is None]
     found = admin.describe(given, _CALL_TIMEOUT_S) if given else {}
     specs = created_topics(plan, input_partitions(plan, found))
     names = [spec.name for spec in specs]

@@ -1,0 +1,43 @@
+# Towpath. `make` alone prints this help; `make test` is what continuous integration checks.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-quick lint format bench-load bench-stage clean
+
+PYTHON ?= python3
+VENV := .venv
+UV := $(shell command -v uv 2>/dev/null || echo $(VENV)-uv/bin/uv)
+RUN := $(VENV)/bin
+
+help: ## Print this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.complete ## Virtual environment with the locked versions, and the jars of Kafka and Spark
+	@$(RUN)/python -m demo.setup
+
+demo: setup ## Main job: broker, load, key_count on 2 replicas, latency; compares with a batch job (3 minutes)
+	@$(RUN)/python -m demo $(ARGS)
+
+test: setup ## All tests: static checks, unit, contract, broker, Spark, kill -9, and Compose where Docker runs
+	@$(MAKE) --no-print-directory lint
+	@$(RUN)/pytest $(ARGS)
+
+test-quick: $(VENV)/.complete ## Unit and fake-contract tests only: seconds, no Java
+	@$(RUN)/pytest tests/unit tests/contract -m "not broker and not spark and not compose and not slow" $(ARGS)
+
+lint: $(VENV)/.complete ## Style and types
+	@$(RUN)/ruff check -q . && $(RUN)/ruff format -q --check . && $(RUN)/mypy
+
+format: $(VENV)/.complete ## Format the code
+	@$(RUN)/ruff check -q --fix . ; $(RUN)/ruff format -q .
+
+clean: ## Remove what was built, data of the demo included
+	@rm -rf build dist $(VENV) $(VENV)-uv
+
+$(VENV)/.complete: pyproject.toml uv.lock $(wildcard libs/*/pyproject.toml */pyproject.toml)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "error: Python 3.11 or newer is needed; install it, or name one: make PYTHON=python3.12 …" >&2; exit 2; }
+	@command -v $(UV) >/dev/null 2>&1 || { echo "setup: installing uv into $(VENV)-uv" >&2; \
+	  $(PYTHON) -m venv $(VENV)-uv && $(VENV)-uv/bin/pip install --quiet "uv>=0.13,<0.14"; } || \
+	  { echo "error: no virtual environment could be made; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2; }
+	@echo "setup: locked dependencies into $(VENV)" >&2
+	@$(UV) sync --locked --quiet --python "$$(command -v $(PYTHON))"
+	@touch $@
