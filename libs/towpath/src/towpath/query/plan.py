@@ -27,7 +27,6 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 import polars as pl
-
 from statemgr.state import TableSpec, TaskState
 
 PARTITION = "__partition"
@@ -49,7 +48,23 @@ class Format(StrEnum):
     """How rows are written in Kafka records."""
 
     JSON = "json"
+    """One JSON object a row."""
+
     ARROW = "arrow"
+    """One checked Arrow IPC message for the rows of a batch; inner edges only."""
+
+    BYTES = "bytes"
+    """One row a record, with the columns ``key`` and ``value`` as Kafka has them; for event-at-a-time code."""
+
+
+KEY_COLUMN = "key"
+"""Column of a record's key in :attr:`Format.BYTES`: Binary, null where the record has none."""
+
+VALUE_COLUMN = "value"
+"""Column of a record's value in :attr:`Format.BYTES`: Binary, null for a tombstone."""
+
+BYTES_SCHEMA: Mapping[str, Any] = {KEY_COLUMN: pl.Binary(), VALUE_COLUMN: pl.Binary()}
+"""The schema of every frame in :attr:`Format.BYTES`."""
 
 
 class OperatorContext(Protocol):
@@ -58,6 +73,18 @@ class OperatorContext(Protocol):
     @property
     def tasks(self) -> Mapping[int, TaskState]:
         """State of the tasks that the replica owns, by partition; empty for a stateless stage."""
+        ...
+
+    def dead_letter(self, partition: int, value: bytes, reason: str) -> None:
+        """Report a row that can't be processed; it goes to the dead-letter topic with the batch's transaction."""
+        ...
+
+    def emit(self, topic: str, frame: pl.DataFrame) -> None:
+        """Write rows to the output of that topic, besides those that the stage's last operator returns.
+
+        Raises:
+            LookupError: the stage has no output of that topic.
+        """
         ...
 
 
@@ -111,8 +138,10 @@ class OutputPlan:
         format: Arrow for inner edges, JSON for sinks.
         edge: forward keeps the task's partition, random goes round robin, hash goes by ``key``.
         key: column(s) whose text is the record key (sinks) and decides the partition of a hash edge.
-        partitions: partition count if Towpath makes the topic.
+        partitions: partition count if Towpath makes the topic. None: as many as the stage's input topic has
+            (forward edges), or the topic must exist (topics that Towpath does not make).
         inner: whether only Towpath reads it.
+        default: whether it gets the rows that the last operator returns; otherwise only what is emitted to it.
     """
 
     topic: str
@@ -121,6 +150,7 @@ class OutputPlan:
     key: tuple[str, ...] = ()
     partitions: int | None = None
     inner: bool = True
+    default: bool = True
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""The columnar kernels of the stages: decode, steps, keyed state, encode."""

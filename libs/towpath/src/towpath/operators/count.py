@@ -1,0 +1,82 @@
+"""How many rows each key has had so far: the batch is grouped first, state is touched once per distinct key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from towpath.operators.keys import key_bytes
+from towpath.query.plan import EVENTS, PARTITION, SCHED, SCHED_NEWEST, OperatorContext
+
+_BASE = "__base"
+_ADDED = "__added"
+
+
+class KeyedCount:
+    """Counts rows per key.
+
+    Output columns: the key, the count (Int64), and the reserved columns (oldest and newest intended emit time if the
+    input has one, number of source events). ``each`` gives one row per input row with the running count, in input
+    order; otherwise one row per distinct key of the batch, so that how many depends on batching and the last one does
+    not.
+    """
+
+    def __init__(self, keys: Sequence[str], into: str, table: str, *, each: bool = False) -> None:
+        """``table``: name of the state table, Int64 values under the key's text."""
+        self._keys = list(keys)
+        self._into = into
+        self._table = table
+        self._each = each
+
+    def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:
+        """Rows of any number of tasks → counts."""
+        groups = self._grouped(frame)
+        bases = self._advance(groups, context)
+        groups = groups.with_columns(bases)
+        rows = self._running(frame, groups) if self._each else groups
+        count = (pl.col(_BASE) + pl.col(_ADDED)).alias(self._into)
+        reserved = [name for name in (PARTITION, SCHED, SCHED_NEWEST, EVENTS) if name in rows.columns]
+        return rows.select(*self._keys, count, *reserved)
+
+    def _grouped(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """One row per distinct key of each task, tasks in blocks."""
+        totals = [pl.len().cast(pl.Int64).alias(_ADDED), _events(frame).sum().alias(EVENTS)]
+        if SCHED in frame.columns:
+            totals += [pl.col(SCHED).min(), _newest(frame).max().alias(SCHED_NEWEST)]
+        return frame.group_by([PARTITION, *self._keys], maintain_order=True).agg(totals).sort(PARTITION)
+
+    def _advance(self, groups: pl.DataFrame, context: OperatorContext) -> pl.Series:
+        """Add each group's rows to its state; gives the counts before."""
+        keys = key_bytes(groups, self._keys)
+        added = groups.get_column(_ADDED).to_list()
+        bases: list[int] = []
+        for partition, size in _blocks(groups):
+            block = slice(len(bases), len(bases) + size)
+            table = context.tasks[partition].table(self._table)
+            before = [value or 0 for value in table.get_many(keys[block])]
+            table.put_many(keys[block], [base + more for base, more in zip(before, added[block], strict=True)])
+            bases += before
+        return pl.Series(_BASE, bases, dtype=pl.Int64)
+
+    def _running(self, frame: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
+        group = [PARTITION, *self._keys]
+        nth = pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over(group).alias(_ADDED)
+        own = [nth, _events(frame).alias(EVENTS)]
+        if SCHED in frame.columns:
+            own.append(_newest(frame).alias(SCHED_NEWEST))
+        rows = frame.with_columns(own)
+        return rows.join(groups.select(*group, _BASE), on=group, how="left", maintain_order="left")
+
+
+def _blocks(groups: pl.DataFrame) -> list[tuple[int, int]]:
+    """Partition and number of groups of each task, in order."""
+    return groups.group_by(PARTITION, maintain_order=True).len().rows()
+
+
+def _events(frame: pl.DataFrame) -> pl.Expr:
+    return pl.col(EVENTS) if EVENTS in frame.columns else pl.repeat(1, pl.len(), dtype=pl.Int64)
+
+
+def _newest(frame: pl.DataFrame) -> pl.Expr:
+    return pl.coalesce(SCHED_NEWEST, SCHED) if SCHED_NEWEST in frame.columns else pl.col(SCHED)

@@ -1,0 +1,144 @@
+"""JSON records → frame: strict about types, and one poison record never spoils the others.
+
+Each record is decoded by itself into a struct that has only the needed fields; msgspec checks the others without
+making objects of them. Measured on NEXMark events of 330 bytes, thousand rows per CPU-second: three fields 2,380, all
+23 fields 590. Polars' ``read_ndjson`` gave 1,280 and 880, but it turns ``"5"`` into 5 and does not say which record is
+broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from operator import attrgetter
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from towpath.query.plan import SCHED
+
+_SIGNED: Mapping[Any, int] = {pl.Int8: 8, pl.Int16: 16, pl.Int32: 32, pl.Int64: 64}
+_UNSIGNED: Mapping[Any, int] = {pl.UInt8: 8, pl.UInt16: 16, pl.UInt32: 32}
+_PLAIN: Mapping[Any, Any] = {pl.String: str, pl.Boolean: bool, pl.Float64: float, pl.Decimal: Decimal}
+
+_BROKEN = (msgspec.MsgspecError, UnicodeDecodeError, TypeError)
+_DOES_NOT_FIT = (pl.exceptions.PolarsError, OverflowError, TypeError, ValueError)
+
+
+@dataclass(frozen=True)
+class Poison:
+    """A record that can't be decoded: its place in the batch, and why."""
+
+    index: int
+    reason: str
+
+
+class Decoded(NamedTuple):
+    """A batch of records as a frame.
+
+    Attributes:
+        frame: the rows of all good records, in order.
+        rows: int64 array with the number of rows of each record; 0 for a poison record. ``numpy.repeat(partitions,
+            rows)`` is the partition of each row.
+        bad: the poison records, in order.
+    """
+
+    frame: pl.DataFrame
+    rows: npt.NDArray[np.int64]
+    bad: list[Poison]
+
+
+def python_type(dtype: Any) -> Any:
+    """The type by which msgspec checks a JSON value for a column of this Polars type.
+
+    Raises:
+        ValueError: no JSON value has this type.
+    """
+    kind = dtype if isinstance(dtype, type) else type(dtype)
+    if kind in _SIGNED:
+        half = 2 ** (_SIGNED[kind] - 1)
+        return Annotated[int, msgspec.Meta(ge=-half, le=half - 1)]
+    if kind in _UNSIGNED:
+        return Annotated[int, msgspec.Meta(ge=0, le=2 ** _UNSIGNED[kind] - 1)]
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if isinstance(dtype, pl.List):
+        return list[python_type(dtype.inner) | None]  # type: ignore[misc]  # built at run time
+    names = ", ".join(sorted(known.__name__ for known in (*_SIGNED, *_UNSIGNED, *_PLAIN, pl.List)))
+    raise ValueError(f"a JSON field can't be read as {dtype}; use one of {names}")
+
+
+class JsonDecoder:
+    """Decodes the needed fields of JSON objects; absent and null fields become null, others are skipped."""
+
+    def __init__(self, schema: Mapping[str, Any], emit_time: str | None = None, key_column: str | None = None) -> None:
+        """Fix the fields.
+
+        Args:
+            schema: column → Polars type; the JSON field has the column's name.
+            emit_time: field with the intended emit time in ms, which becomes ``__sched_ms``.
+            key_column: column that gets the record's key as text.
+
+        Raises:
+            ValueError: a type that no JSON value has.
+        """
+        fields = {column: column for column in schema}
+        types = dict(schema)
+        if emit_time is not None and emit_time not in schema:
+            fields[SCHED], types[SCHED] = emit_time, pl.Int64
+        attributes = {column: f"f{number}" for number, column in enumerate(fields)}
+        row = msgspec.defstruct(
+            "Row",
+            [(attributes[column], python_type(types[column]) | None, None) for column in fields],
+            rename={attributes[column]: field for column, field in fields.items()},
+            gc=False,
+        )
+        self._row: Callable[[bytes], Any] = msgspec.json.Decoder(row).decode
+        self._columns = [(column, types[column], attrgetter(attributes[column])) for column in fields]
+        self._copies = {SCHED: emit_time} if emit_time is not None and emit_time in schema else {}
+        self._key_column = key_column
+
+    def decode(self, values: Sequence[bytes | None], keys: Sequence[bytes | None] = ()) -> Decoded:
+        """Decode one batch.
+
+        Args:
+            values: record values; None (a tombstone) is poison, since a source of JSON rows has none.
+            keys: record keys, as long as ``values``; needed only with a ``key_column``.
+        """
+        decode = self._row
+        try:
+            rows = [decode(value) for value in values]  # type: ignore[arg-type]  # None raises TypeError
+            return Decoded(self._frame(rows, keys), np.ones(len(rows), np.int64), [])
+        except (*_BROKEN, *_DOES_NOT_FIT):
+            return self._decode_singly(values, keys)
+
+    def _frame(self, rows: Sequence[Any], keys: Sequence[bytes | None]) -> pl.DataFrame:
+        columns = [
+            pl.Series(name, list(map(get, rows)), dtype=dtype, strict=True) for name, dtype, get in self._columns
+        ]
+        frame = pl.DataFrame(columns).with_columns(pl.col(field).alias(name) for name, field in self._copies.items())
+        if self._key_column is None:
+            return frame
+        text = [None if key is None else key.decode() for key in keys]
+        return frame.with_columns(pl.Series(self._key_column, text, dtype=pl.String))
+
+    def _decode_singly(self, values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> Decoded:
+        good: list[int] = []
+        rows: list[Any] = []
+        bad: list[Poison] = []
+        for index, value in enumerate(values):
+            try:
+                row = self._row(value)  # type: ignore[arg-type]  # None raises TypeError
+                self._frame([row], keys[index : index + 1])
+            except (*_BROKEN, *_DOES_NOT_FIT) as error:
+                bad.append(Poison(index, "the record has no value (a tombstone)" if value is None else str(error)))
+            else:
+                good.append(index)
+                rows.append(row)
+        counts = np.zeros(len(values), np.int64)
+        counts[good] = 1
+        return Decoded(self._frame(rows, [keys[index] for index in good] if keys else ()), counts, bad)

@@ -1,0 +1,26 @@
+"""How queries are written and planned."""
+
+from towpath.query.builder import DEFAULT_PARTITIONS, Query
+from towpath.query.errors import (
+    BatchDependentError,
+    ColumnTypeError,
+    GraphError,
+    QueryError,
+    QueryLoadError,
+    UnknownColumnError,
+)
+from towpath.query.streams import EdgeTo, KeyedStream, Stream
+
+__all__ = [
+    "DEFAULT_PARTITIONS",
+    "BatchDependentError",
+    "ColumnTypeError",
+    "EdgeTo",
+    "GraphError",
+    "KeyedStream",
+    "Query",
+    "QueryError",
+    "QueryLoadError",
+    "Stream",
+    "UnknownColumnError",
+]

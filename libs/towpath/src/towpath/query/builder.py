@@ -1,0 +1,112 @@
+"""How queries are written: a source, steps, edges between named stages, a sink.
+
+::
+
+    query = Query("key_count")
+    events = query.source("nexmark-events", schema=EVENTS, emit_time="sched_ms")
+    bids = events.filter(pl.col("type") == "bid")
+    counts = bids.key_by("auction").stage("count", parallelism=2).count()
+    counts.sink("key-count", key="auction")
+    plan = query.plan()
+
+Steps without an edge between them run in one stage. ``stage(…)`` and every shuffle begin a new one, which can be
+scaled by itself. A step is checked against the columns it will see as soon as it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from towpath.operators.json_decode import python_type
+from towpath.query.check import check_key, check_names
+from towpath.query.errors import ColumnTypeError, QueryError
+from towpath.query.graph import Graph, Source
+from towpath.query.names import check_app, check_topic
+from towpath.query.place import Place, stage_options
+from towpath.query.plan import PARTITION, SCHED, QueryPlan
+from towpath.query.planner import plan_graph
+from towpath.query.streams import Columns, Stream, column_names
+
+DEFAULT_PARTITIONS = 8
+"""Partitions of the topics that Towpath makes, and so tasks of a keyed stage: the most replicas that share its work.
+Eight divides evenly over 1, 2, 4 and 8 replicas, and keeps a commit over all of them under 10 ms."""
+
+
+class Query:
+    """A query under construction."""
+
+    def __init__(self, app: str, *, partitions: int = DEFAULT_PARTITIONS, description: str = "") -> None:
+        """Begin a query.
+
+        Args:
+            app: prefix of all its topics, groups and transactional ids.
+            partitions: partition count of edge and sink topics that do not state their own.
+            description: one line for people.
+
+        Raises:
+            GraphError: the name can't be part of a topic's name, or ``partitions`` is not positive.
+        """
+        check_app(app, partitions)
+        self.app = app
+        self.partitions = partitions
+        self.description = description
+        self._graph = Graph(partitions)
+
+    def source(
+        self,
+        topic: str,
+        *,
+        schema: Mapping[str, Any],
+        emit_time: str | None = None,
+        keyed_by: Columns = (),
+        key_column: str | None = None,
+        stage: str = "source",
+        parallelism: int = 1,
+        backend: str = "rocksdb",
+    ) -> Stream:
+        """Read a topic of JSON objects.
+
+        Args:
+            topic: name in Kafka; it must exist.
+            schema: field → Polars type. Only fields that the query uses are decoded.
+            emit_time: field with the intended emit time in ms; it travels along and is written by the sinks as
+                ``sched_ms``. It is not a column.
+            keyed_by: columns by whose text (Java's murmur2) the topic is partitioned already; a keyed step on them then
+                needs no shuffle.
+            key_column: column that gets the record's key as text.
+            stage: name of the stage that reads the topic.
+            parallelism: replicas of that stage.
+            backend: where a keyed step in this stage keeps its state, ``rocksdb`` or ``memory``.
+        """
+        check_topic(topic)
+        place = f"source {topic!r}"
+        columns = {name: dtype for name, dtype in schema.items() if name != emit_time}
+        check_names(columns, place)
+        for name, dtype in columns.items():
+            try:
+                python_type(dtype)
+            except ValueError as error:
+                raise ColumnTypeError(f"{place}, field {name!r}: {error}") from error
+        if key_column is not None:
+            check_names([key_column], place)
+            columns[key_column] = pl.String()
+        if not columns:
+            raise QueryError(f"{place}: the schema has no field besides the emit time")
+        keys = column_names(keyed_by)
+        if keys:
+            check_key(keys, columns, f"{place}, keyed_by")
+        full = {**columns, PARTITION: pl.Int32(), **({SCHED: pl.Int64()} if emit_time else {})}
+        options = stage_options(stage, parallelism, backend)
+        node = self._graph.add(Source(topic, full, options, emit_time, key_column))
+        return Stream(Place(self._graph, node, keys))
+
+    def plan(self) -> QueryPlan:
+        """The stage graph.
+
+        Raises:
+            GraphError: a branch has no sink, a name is used twice, or the like.
+        """
+        return plan_graph(self._graph, self.app, self.description)

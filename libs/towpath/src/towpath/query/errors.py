@@ -1,0 +1,46 @@
+"""What can be wrong with a query, found before anything runs.
+
+::
+
+    QueryError                  (ValueError) the query can't be planned: the message says where and what to change
+    ├── UnknownColumnError      (LookupError) an expression, key or option names a column that is not there
+    ├── ColumnTypeError         (TypeError) an expression or key does not fit the type of a column
+    ├── BatchDependentError     a result would depend on how rows happen to be batched
+    ├── GraphError              stages, edges or sinks do not form a query
+    └── QueryLoadError          (ImportError) no query is found under the given name
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class QueryError(ValueError):
+    """The query can't be planned."""
+
+
+class UnknownColumnError(QueryError, LookupError):
+    """A name that is no column at this place of the query."""
+
+
+class ColumnTypeError(QueryError, TypeError):
+    """An expression does not fit the types of its columns."""
+
+
+class BatchDependentError(QueryError):
+    """An expression looks at other rows of the batch, so that its result would depend on batching."""
+
+
+class GraphError(QueryError):
+    """Stages, edges and sinks do not form a query."""
+
+
+class QueryLoadError(QueryError, ImportError):
+    """No query under the given name."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """``"; did you mean 'x'?"`` if a known name resembles it, else nothing."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,79 @@
+"""A place in the graph under construction: where rows are, and which columns decide what task they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from towpath.query.check import resulting_schema
+from towpath.query.errors import GraphError, nearest
+from towpath.query.graph import BACKENDS, Apply, Cut, Graph, Node, StageOptions, head_of
+from towpath.query.names import check_stage
+from towpath.query.plan import Edge
+from towpath.query.steps import Step
+
+
+@dataclass(frozen=True)
+class Place:
+    """Rows of one node.
+
+    Attributes:
+        graph: what is being built.
+        node: where the rows come from.
+        placed_by: columns by whose text rows are placed on tasks; empty if unknown.
+    """
+
+    graph: Graph
+    node: Node
+    placed_by: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """Column → Polars type, reserved columns included."""
+        return self.node.schema
+
+    @property
+    def stage(self) -> str:
+        """Name of the stage."""
+        return head_of(self.node).options.name
+
+    @property
+    def partitions(self) -> int | None:
+        """Partitions of the stage's input; None for a source."""
+        head = head_of(self.node)
+        return head.partitions if isinstance(head, Cut) else None
+
+    def label(self, step: str) -> str:
+        """What messages call a step here."""
+        return f"{step} in stage {self.stage!r}"
+
+    def apply(self, step: Step) -> Place:
+        """Add a step, checked against the columns here.
+
+        Raises:
+            QueryError: it does not fit; see :func:`towpath.query.check.resulting_schema`.
+        """
+        schema = resulting_schema(step.make(), self.schema, self.label(step.name))
+        node = self.graph.add(Apply(self.node, step, schema))
+        return Place(self.graph, node, self.placed_by if step.keeps(self.placed_by) else ())
+
+    def cut(self, edge: Edge, keys: Collection[str], options: StageOptions, partitions: int | None) -> Place:
+        """Begin a stage at the other end of an edge."""
+        node = self.graph.add(Cut(self.node, edge, tuple(keys), options, partitions, self.schema))
+        return Place(self.graph, node, self.placed_by if edge is Edge.FORWARD else tuple(keys))
+
+
+def stage_options(name: str, parallelism: int, backend: str) -> StageOptions:
+    """Checked options of a stage.
+
+    Raises:
+        GraphError: the name, the number of replicas or the backend is no such thing.
+    """
+    check_stage(name)
+    if parallelism < 1:
+        raise GraphError(f"stage {name!r}: parallelism={parallelism}, but it takes at least one replica")
+    if backend not in BACKENDS:
+        known = ", ".join(BACKENDS)
+        raise GraphError(f"stage {name!r}: unknown backend {backend!r}{nearest(backend, BACKENDS)} (known: {known})")
+    return StageOptions(name, parallelism, backend)

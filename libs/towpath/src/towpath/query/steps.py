@@ -1,0 +1,247 @@
+"""The steps a query is written in: each knows its operator, its tables, and which columns it looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import polars as pl
+from statemgr.state import json_codec
+
+from towpath.operators.count import KeyedCount
+from towpath.operators.process import KeyedProcess, RowFunction
+from towpath.operators.rows import BatchFunction, Filter, Keep, MapBatches, RequireKey, Select, WithColumns
+from towpath.query.check import Schema, visible
+from towpath.query.plan import Operator
+
+
+@dataclass(frozen=True)
+class TableUse:
+    """A state table that a step needs, before it has an id."""
+
+    name: str
+    codec: Any
+
+
+class Step(Protocol):
+    """One step of a stage."""
+
+    @property
+    def name(self) -> str:
+        """What plans and messages call it."""
+        ...
+
+    @property
+    def tables(self) -> tuple[TableUse, ...]:
+        """State it keeps; none if stateless."""
+        ...
+
+    def make(self) -> Operator:
+        """A new operator, for one replica."""
+        ...
+
+    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:
+        """Columns of its input that it needs so that the ``wanted`` columns come out."""
+        ...
+
+    def keeps(self, columns: Collection[str]) -> bool:
+        """Whether rows still have the same values in these columns, so that they are still where they belong."""
+        ...
+
+
+@dataclass(frozen=True)
+class FilterStep:
+    """Keep some rows."""
+
+    predicates: tuple[pl.Expr, ...]
+    name: str = "filter"
+    tables: tuple[TableUse, ...] = ()
+
+    def make(self) -> Operator:
+        """A new operator."""
+        return Filter(self.predicates)
+
+    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:
+        """What is wanted, and what the predicates read."""
+        return set(wanted) | _read(self.predicates, schema)
+
+    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
+        """It changes no column."""
+        return True
+
+
+@dataclass(frozen=True)
+class WithColumnsStep:
+    """Add or replace columns."""
+
+    expressions: tuple[pl.Expr, ...]
+    name: str = "with_columns"
+    tables: tuple[TableUse, ...] = ()
+
+    def make(self) -> Operator:
+        """A new operator."""
+        return WithColumns(self.expressions)
+
+    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:
+        """What is wanted and comes from before, and what the expressions read."""
+        return (set(wanted) & set(visible(schema))) | _read(self.expressions, schema)
+
+    def keeps(self, columns: Collection[str]) -> bool:
+        """Unless it replaces one of them."""
+        return all(output_name(expression) not in columns and _single(expression) for expression in self.expressions)
+
+
+@dataclass(frozen=True)
+class SelectStep:
+    """Replace the columns."""
+
+    expressions: tuple[pl.Expr, ...]
+    name: str = "select"
+    tables: tuple[TableUse, ...] = ()
+
+    def make(self) -> Operator:
+        """A new operator."""
+        return Select(self.expressions)
+
+    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
+        """What the expressions read."""
+        return _read(self.expressions, schema)
+
+    def keeps(self, columns: Collection[str]) -> bool:
+        """If it takes them over as they are."""
+        taken = {output_name(expression) for expression in self.expressions if expression.meta.is_column()}
+        return taken.issuperset(columns)
+
+
+@dataclass(frozen=True)
+class MapBatchesStep:
+    """A user function on each batch."""
+
+    function: BatchFunction
+    name: str
+    tables: tuple[TableUse, ...] = ()
+
+    def make(self) -> Operator:
+        """A new operator."""
+        return MapBatches(self.function)
+
+    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
+        """Everything: what a function reads can't be known."""
+        return set(visible(schema))
+
+    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
+        """It can't be known."""
+        return False
+
+
+@dataclass(frozen=True)
+class RequireKeyStep:
+    """Rows without a key go to the dead-letter topic."""
+
+    keys: tuple[str, ...]
+    name: str = "require_key"
+    tables: tuple[TableUse, ...] = ()
+
+    def make(self) -> Operator:
+        """A new operator."""
+        return RequireKey(self.keys)
+
+    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
+        """What is wanted, and the key."""
+        return set(wanted) | set(self.keys)
+
+    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
+        """It changes no column."""
+        return True
+
+
+@dataclass(frozen=True)
+class KeepStep:
+    """Drop what nobody needs; put in by the planner."""
+
+    columns: tuple[str, ...]
+    name: str = "keep"
+    tables: tuple[TableUse, ...] = ()
+
+    def make(self) -> Operator:
+        """A new operator."""
+        return Keep(self.columns)
+
+    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
+        """What it keeps."""
+        return set(self.columns)
+
+    def keeps(self, columns: Collection[str]) -> bool:
+        """If it keeps them."""
+        return set(self.columns).issuperset(columns)
+
+
+@dataclass(frozen=True)
+class CountStep:
+    """Rows per key."""
+
+    keys: tuple[str, ...]
+    into: str
+    each: bool
+    name: str = "count"
+    tables: tuple[TableUse, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", (TableUse(self.into, json_codec(int)),))
+
+    def make(self) -> Operator:
+        """A new operator."""
+        return KeyedCount(self.keys, self.into, self.into, each=self.each)
+
+    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
+        """The key."""
+        return set(self.keys)
+
+    def keeps(self, columns: Collection[str]) -> bool:
+        """If they are part of the key."""
+        return set(self.keys).issuperset(columns)
+
+
+@dataclass(frozen=True)
+class ProcessStep:
+    """User code for each row, with a value of state for its key."""
+
+    keys: tuple[str, ...]
+    function: RowFunction
+    schema: Schema
+    state: Any
+    name: str
+    tables: tuple[TableUse, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", (TableUse(self.name, json_codec(self.state)),))
+
+    def make(self) -> Operator:
+        """A new operator."""
+        return KeyedProcess(self.keys, self.function, self.schema, self.name)
+
+    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
+        """Everything: what a function reads can't be known."""
+        return set(visible(schema))
+
+    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
+        """It can't be known."""
+        return False
+
+
+def _read(expressions: Sequence[pl.Expr], schema: Schema) -> set[str]:
+    """Columns that the expressions read; all of them where a wildcard hides which."""
+    if not all(_single(expression) for expression in expressions):
+        return set(visible(schema))
+    names = {name for expression in expressions for name in expression.meta.root_names()}
+    return names & set(visible(schema))
+
+
+def _single(expression: pl.Expr) -> bool:
+    return not expression.meta.has_multiple_outputs()
+
+
+def output_name(expression: pl.Expr) -> str:
+    """Name of the column that the expression makes; empty where it can't be known without a schema."""
+    return expression.meta.output_name(raise_if_undetermined=False) or ""
