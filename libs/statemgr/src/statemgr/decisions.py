@@ -7,13 +7,14 @@ offset too, so X + 1 is usually a marker, and a store that has everything may st
 ::
 
     facts                                          decision
-    bounds of the log unknown                      Wait
+    bounds of the log unknown or impossible        Wait
     no store, log holds no offset                  Fresh
     no store                                       RestoreFully
     store of another topic id                      RestoreFully
     store of a later epoch                         RestoreFully
     X + 1 < log start (records between are gone)   RestoreFully
-    X + 1 > log end   (the log lost its end)       RestoreFully
+    X + 1 > log end, heard for the first time      Wait
+    X + 1 > log end, confirmed (the log lost it)   RestoreFully
     last commit too old, or in the future          RestoreFully
     else                                           UseBase from X + 1
 """
@@ -50,11 +51,20 @@ class LogFacts:
         topic_id: id of the topic as it exists now.
         bounds: log start and end; None while they are unknown.
         delete_retention_ms: how long tombstones stay readable.
+        confirmed: the bounds stayed what they are over a while. A broker that has just become leader may report an
+            end below the true one, and a store ahead of such an end must not be wiped.
     """
 
     topic_id: str
     bounds: Bounds | None
     delete_retention_ms: int = DEFAULT_DELETE_RETENTION_MS
+    confirmed: bool = False
+
+    def known_bounds(self) -> Bounds | None:
+        """The bounds, or None where they are unknown: not told, negative, or start beyond end."""
+        if self.bounds is None or not 0 <= self.bounds.start <= self.bounds.end:
+            return None
+        return self.bounds
 
 
 @dataclass(frozen=True)
@@ -95,25 +105,34 @@ def decide_base(meta: StoreMeta | None, log: LogFacts, epoch: int, now_ms: int) 
         epoch: the new owner's epoch.
         now_ms: wall clock in ms since the Unix epoch.
     """
-    if log.bounds is None:
-        return Wait("log start and end of the changelog are unknown")
+    bounds = log.known_bounds()
+    if bounds is None:
+        return Wait(f"log start and end of the changelog are unknown (heard: {log.bounds})")
     if meta is None:
-        empty = log.bounds.start >= log.bounds.end
-        return Fresh() if empty else RestoreFully("there is no local store")
-    reason = _flaw(meta, log, log.bounds, epoch, now_ms)
+        return Fresh() if bounds.start == bounds.end else RestoreFully("there is no local store")
+    reason = _foreign(meta, log, epoch)
+    if reason:
+        return RestoreFully(reason)
+    if meta.offset + 1 > bounds.end:
+        reason = f"the log ends at {bounds.end}, the store is ahead of it at {meta.offset}"
+        return RestoreFully(reason) if log.confirmed else Wait(reason)
+    reason = _outdated(meta, log, bounds, now_ms)
     return RestoreFully(reason) if reason else UseBase(meta.offset + 1)
 
 
-def _flaw(meta: StoreMeta, log: LogFacts, bounds: Bounds, epoch: int, now_ms: int) -> str | None:
-    """Why a store is not a valid base; None if it is."""
+def _foreign(meta: StoreMeta, log: LogFacts, epoch: int) -> str | None:
+    """Why a store belongs to another history; None if it does not."""
     if meta.topic_id != log.topic_id:
         return f"the changelog topic was made anew (id {log.topic_id}, the store knows {meta.topic_id})"
     if meta.epoch > epoch:
         return f"the store was written by the later epoch {meta.epoch}, ours is {epoch}"
+    return None
+
+
+def _outdated(meta: StoreMeta, log: LogFacts, bounds: Bounds, now_ms: int) -> str | None:
+    """Why the log may lack something between the store and its end; None if it lacks nothing."""
     if meta.offset + 1 < bounds.start:
         return f"the log starts at {bounds.start}, the store is complete only up to {meta.offset}"
-    if meta.offset + 1 > bounds.end:
-        return f"the log ends at {bounds.end}, the store is ahead of it at {meta.offset}"
     age_ms = now_ms - meta.committed_at_ms
     if age_ms < -CLOCK_TOLERANCE_MS:
         return f"the store's last commit lies {-age_ms} ms in the future, so its age is unknown"

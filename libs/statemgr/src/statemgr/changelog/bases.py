@@ -1,0 +1,98 @@
+"""The stores that a restore begins with: finds a base, and carries out the decision about it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from statemgr.changelog.model import Source
+from statemgr.decisions import Fresh, RestoreFully, UseBase
+from statemgr.errors import CorruptStoreError, StoreLockedError
+from statemgr.store.base import Store, StoreBackend, StoreMeta
+from statemgr.types import TaskId
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Base:
+    """A store that is there and can be read."""
+
+    epoch: int
+    store: Store
+    meta: StoreMeta | None
+
+
+def open_newest(backend: StoreBackend, task: TaskId, epoch: int) -> Base | None:
+    """The task's newest store that is not of a later epoch; None if there is none, or if it can't be read.
+
+    A store that can't be read is deleted, with a warning that names it: the changelog rebuilds it.
+
+    Raises:
+        StoreLockedError: another process has it open.
+        IncompatibleStoreError: it was written with other options.
+    """
+    candidates = [known for known in backend.existing(task) if known <= epoch]
+    if not candidates:
+        return None
+    newest = candidates[-1]
+    try:
+        return _read(backend, task, newest)
+    except CorruptStoreError as error:
+        log.warning(
+            "store of %s is damaged, deleting it for a full restore: %s: %s",
+            task,
+            backend.describe(task, newest),
+            error,
+        )
+        backend.destroy(task, newest)
+        return None
+
+
+def _read(backend: StoreBackend, task: TaskId, epoch: int) -> Base:
+    store = backend.open(task, epoch)
+    try:
+        return Base(epoch, store, store.meta())
+    except BaseException:
+        store.close()
+        raise
+
+
+def carry_out(
+    decision: UseBase | RestoreFully | Fresh, backend: StoreBackend, task: TaskId, epoch: int, base: Base | None
+) -> tuple[Store, Source]:
+    """Turn the base, which is closed or used up, into the open store of ``epoch`` that the changelog goes into.
+
+    A base of a former epoch is forked, so that no directory is ever used by two epochs (R8); the former one stays
+    until the restore is complete.
+    """
+    if isinstance(decision, UseBase) and base is not None:
+        if base.epoch == epoch:
+            return base.store, Source.TAIL
+        base.store.close()
+        backend.fork(task, base.epoch, epoch)
+        return backend.open(task, epoch), Source.TAIL
+    if base is not None:
+        base.store.close()
+    backend.destroy(task, epoch)
+    return backend.open(task, epoch), Source.FRESH if isinstance(decision, Fresh) else Source.FULL
+
+
+def start_over(backend: StoreBackend, task: TaskId, epoch: int, store: Store) -> Store:
+    """Replace a store by an empty one of the same epoch."""
+    store.close()
+    backend.destroy(task, epoch)
+    return backend.open(task, epoch)
+
+
+def drop_superseded(backend: StoreBackend, task: TaskId, epoch: int) -> None:
+    """Delete the stores of former epochs, now that the one of ``epoch`` is complete.
+
+    One that another process still has open is left for the next time.
+    """
+    for former in backend.existing(task):
+        if former < epoch:
+            try:
+                backend.destroy(task, former)
+            except StoreLockedError as error:
+                log.warning("superseded store of %s@%s stays for now: %s", task, former, error)

@@ -1,0 +1,185 @@
+"""A typed table of a task: a write-back cache over the task's store.
+
+The cache has two generations of a dict. When the young one is full it becomes the old one, and the former old one is
+dropped: eviction costs one assignment for a whole generation, and what was used lately survives, because a hit in
+the old generation moves the entry to the young one. Dirty entries move along and are never dropped (R11). Absence is
+cached like a value.
+
+All batch work is done by C loops (``map``, ``filterfalse``, ``dict.update``); the cost per key is in ``README.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import filterfalse
+from typing import Generic, TypeVar
+from zlib import crc32
+
+from statemgr.codecs import ValueCodec
+from statemgr.errors import CodecError
+from statemgr.layout import MAX_TABLES, changelog_key
+from statemgr.store.base import Entry, Store
+
+V = TypeVar("V")
+
+_BINS = tuple(bytes((index,)) for index in range(256))
+_TABLE_BYTES = 2
+
+
+@dataclass(frozen=True)
+class TableSpec(Generic[V]):
+    """A table of a stage: its name in code, its id in keys (never reused for another meaning), its value codec."""
+
+    name: str
+    id: int
+    codec: ValueCodec[V]
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.id < MAX_TABLES:
+            raise ValueError(f"table {self.name!r} has id {self.id}; ids run from 0 to {MAX_TABLES - 1}")
+
+
+class ValueTable(Generic[V]):
+    """Key → value of one task, read and written in batches; keys are bytes.
+
+    Values belong to the table once they are put: change a copy and put it, not the object that a get returned.
+    Made by :class:`TaskState`.
+    """
+
+    def __init__(self, spec: TableSpec[V], store: Store, cache_entries: int) -> None:
+        self.spec = spec
+        self._store = store
+        self._prefix = changelog_key(spec.id, b"")
+        self._generation = max(1, cache_entries // 2)
+        self._young: dict[bytes, V | None] = {}
+        self._old: dict[bytes, V | None] = {}
+        self._dirty: dict[bytes, V | None] = {}
+        self._sent: dict[bytes, V | None] = {}  # handed out by changes(), not applied yet
+
+    @property
+    def dirty_entries(self) -> int:
+        """Entries changed since the last apply; one that was handed out and changed again counts twice."""
+        return len(self._dirty) + len(self._sent)
+
+    @property
+    def cached_entries(self) -> int:
+        """Entries in memory, clean and dirty: at most the cache limit plus two times the dirty ones."""
+        return len(self._young) + len(self._old)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[V | None]:
+        """Values in the order of the keys, None where absent; what is not cached comes by one batched read.
+
+        Raises:
+            CorruptStoreError: the store is damaged.
+            CodecError: a stored value is not of the table's type.
+        """
+        young = self._young
+        missing = list(filterfalse(young.__contains__, keys))
+        if missing:
+            self._load(missing)
+            values = list(map(young.__getitem__, keys))
+            self._rotate_if_full()
+            return values
+        return list(map(young.__getitem__, keys))
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[V | None]) -> None:
+        """Set values; None deletes. Of a key that occurs twice the last value holds.
+
+        Raises:
+            ValueError: keys and values differ in number.
+        """
+        if len(keys) != len(values):
+            raise ValueError(f"{len(keys)} keys but {len(values)} values for table {self.spec.name!r}")
+        changes = dict(zip(keys, values, strict=True))
+        self._young.update(changes)
+        self._dirty.update(changes)
+
+    def get(self, key: bytes) -> V | None:
+        """The value, or None where absent."""
+        return self.get_many((key,))[0]
+
+    def put(self, key: bytes, value: V | None) -> None:
+        """Set a value; None deletes."""
+        self._young[key] = value
+        self._dirty[key] = value
+
+    def delete(self, key: bytes) -> None:
+        """Delete a key; deleting an absent one is fine."""
+        self.put(key, None)
+
+    @contextmanager
+    def items(self) -> Iterator[Iterator[tuple[bytes, V]]]:
+        """All entries as of now, uncommitted changes included, in no particular order.
+
+        Reads the whole store of the task; use it for dumps and tests, not per batch::
+
+            with table.items() as entries:
+                for key, value in entries: ...
+        """
+        changed = {**self._sent, **self._dirty}
+        with self._store.scan() as pairs:
+            yield self._merge(pairs, changed)
+
+    def _merge(self, pairs: Iterator[tuple[bytes, bytes]], changed: dict[bytes, V | None]) -> Iterator[tuple[bytes, V]]:
+        prefix, skip = self._prefix, 1 + _TABLE_BYTES
+        for stored, data in pairs:
+            if stored.startswith(prefix, 1) and stored[skip:] not in changed:
+                yield stored[skip:], self._decode(stored[skip:], data)
+        for key, value in changed.items():
+            if value is not None:
+                yield key, value
+
+    def _load(self, keys: list[bytes]) -> None:
+        """Bring keys that the young generation lacks into it, from the old one or the store."""
+        young, old = self._young, self._old
+        if old:
+            known = list(filter(old.__contains__, keys))
+            young.update(zip(known, map(old.__getitem__, known), strict=True))
+            keys = list(filterfalse(old.__contains__, keys))
+        if keys:
+            young.update(zip(keys, self._read(keys), strict=True))
+
+    def _read(self, keys: list[bytes]) -> list[V | None]:
+        prefix, bins, decode = self._prefix, _BINS, self.spec.codec.decode
+        full = [prefix + key for key in keys]
+        found = self._store.get_many([bins[crc32(key) & 0xFF] + key for key in full])
+        try:
+            return [None if data is None else decode(data) for data in found]
+        except CodecError:
+            for key, data in zip(keys, found, strict=True):
+                if data is not None:
+                    self._decode(key, data)
+            raise
+
+    def _decode(self, key: bytes, data: bytes) -> V:
+        try:
+            return self.spec.codec.decode(data)
+        except CodecError as error:
+            raise CodecError(
+                f"table {self.spec.name!r} (id {self.spec.id}), key {key!r}: {error}; was the table's value type "
+                "changed without a new table id?"
+            ) from error
+
+    def _rotate_if_full(self) -> None:
+        """Start a new generation; amortised O(1), since each one takes a generation of clean entries to fill."""
+        if len(self._young) - len(self._dirty) - len(self._sent) >= self._generation:
+            self._old = self._young
+            self._young = {key: self._old[key] for key in (*self._sent, *self._dirty)}
+
+    def collect(self) -> list[Entry]:
+        """Encoded changelog entries of everything dirty, which now waits for apply; for :class:`TaskState`."""
+        self._sent.update(self._dirty)
+        self._dirty = {}
+        prefix, encode = self._prefix, self.spec.codec.encode
+        return [(prefix + key, None if value is None else encode(value)) for key, value in self._sent.items()]
+
+    def applied(self) -> None:
+        """What :meth:`collect` returned is in the store now; for :class:`TaskState`."""
+        self._sent = {}
+        self._rotate_if_full()
+
+    def discard(self) -> None:
+        """Forget everything that is not in the store; for :class:`TaskState`."""
+        self._young, self._old, self._dirty, self._sent = {}, {}, {}, {}
