@@ -51,11 +51,7 @@ EVENT = {
 """Field → type of every kind of event."""
 
 
-def events(query: Query, topic: str = TOPIC) -> Stream:
-    """All events."""
-    return query.source(topic, schema=EVENT, emit_time=EMIT_TIME)
-
-
-def bids(query: Query, topic: str = TOPIC) -> Stream:
-    """The bids, 46 of 50 events."""
-    return events(query, topic).filter(pl.col("type") == "bid")
+def bids(query: Query, topic: str = TOPIC, replicas: int = 1) -> Stream:
+    """The bids, 46 of 50 events; ``replicas`` of the stage that reads them."""
+    events = query.source(topic, schema=EVENT, emit_time=EMIT_TIME, parallelism=replicas)
+    return events.filter(pl.col("type") == "bid")

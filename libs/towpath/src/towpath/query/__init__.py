@@ -9,6 +9,8 @@ from towpath.query.errors import (
     QueryLoadError,
     UnknownColumnError,
 )
+from towpath.query.loading import load_query
+from towpath.query.render import render_json, render_mermaid, render_text
 from towpath.query.streams import EdgeTo, KeyedStream, Stream
 
 __all__ = [
@@ -23,4 +25,8 @@ __all__ = [
     "QueryLoadError",
     "Stream",
     "UnknownColumnError",
+    "load_query",
+    "render_json",
+    "render_mermaid",
+    "render_text",
 ]

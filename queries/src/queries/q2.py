@@ -1,0 +1,27 @@
+"""Q2, selection: the bids on every 123rd auction, less than one bid in a hundred."""
+
+from __future__ import annotations
+
+import polars as pl
+from towpath.query import Query
+
+from queries.nexmark_schema import TOPIC, bids
+
+AUCTION_STEP = 123
+
+
+def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
+    """Select bids.
+
+    Args:
+        partitions: of the sink.
+        replicas: of the one stage, at the start.
+        topic: where the events are.
+    """
+    query = Query("q2", partitions=partitions, description="selection")
+    selected = bids(query, topic, replicas).filter(pl.col("auction") % AUCTION_STEP == 0)
+    selected.select("auction", "price").sink("q2")
+    return query
+
+
+query = build()
