@@ -4,7 +4,8 @@
 
     TowpathError
     ├── SettingsError          (ValueError) a setting is wrong: stop at start with one line, exit 2
-    ├── QueryError             (ValueError) a query can't be planned: stop at start with one line, exit 2
+    ├── QueryError             (ValueError) a query can't be planned, see ``towpath.query.errors``: the same, exit 2
+    ├── BrokerError, JarsError (RuntimeError) the local broker, see ``towpath.broker.errors``, ``towpath.jars.errors``
     ├── StageStoppedError      a stage can't go on without an operator's decision: exit 1 with one line
     └── IllegalTransitionError (RuntimeError) a state machine was asked for a step that its picture lacks: a bug
 """
@@ -18,10 +19,6 @@ class TowpathError(Exception):
 
 class SettingsError(TowpathError, ValueError):
     """A setting is missing or wrong; the text names it and the remedy."""
-
-
-class QueryError(TowpathError, ValueError):
-    """A query can't be planned; the text names the place and the remedy."""
 
 
 class StageStoppedError(TowpathError):

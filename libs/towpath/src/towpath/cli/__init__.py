@@ -12,7 +12,8 @@ from towpath.cli.plan import plan
 from towpath.cli.run import run
 from towpath.cli.stage import stage
 from towpath.cli.state import state_app
-from towpath.errors import QueryError, SettingsError, TowpathError
+from towpath.errors import SettingsError, TowpathError
+from towpath.query.errors import QueryError
 
 __all__ = ["app", "main"]
 

@@ -2,11 +2,12 @@
 
 ::
 
-    QueryError                  (ValueError) the query can't be planned: the message says where and what to change
+    QueryError                  (TowpathError, ValueError) the query can't be planned: the message says where and what to change
     ├── UnknownColumnError      (LookupError) an expression, key or option names a column that is not there
     ├── ColumnTypeError         (TypeError) an expression or key does not fit the type of a column
     ├── BatchDependentError     a result would depend on how rows happen to be batched
     ├── GraphError              stages, edges or sinks do not form a query
+    ├── UnknownStageError       (LookupError) a stage is named that the query does not have
     └── QueryLoadError          (ImportError) no query is found under the given name
 """
 
@@ -15,8 +16,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from towpath.errors import TowpathError
 
-class QueryError(ValueError):
+
+class QueryError(TowpathError, ValueError):
     """The query can't be planned."""
 
 
@@ -34,6 +37,10 @@ class BatchDependentError(QueryError):
 
 class GraphError(QueryError):
     """Stages, edges and sinks do not form a query."""
+
+
+class UnknownStageError(QueryError, LookupError):
+    """A stage that the query does not have."""
 
 
 class QueryLoadError(QueryError, ImportError):

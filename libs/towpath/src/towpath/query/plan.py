@@ -28,6 +28,7 @@ from typing import Any, Protocol
 
 import polars as pl
 from statemgr.state import TableSpec, TaskState
+from towpath.query.errors import UnknownStageError
 
 PARTITION = "__partition"
 SCHED = "__sched_ms"
@@ -184,12 +185,12 @@ class QueryPlan:
         """The stage of that name.
 
         Raises:
-            LookupError: there is none; the message lists those there are.
+            UnknownStageError: there is none; the message lists those there are.
         """
         for stage in self.stages:
             if stage.name == name:
                 return stage
-        raise LookupError(f"query {self.app!r} has no stage {name!r}; its stages: {', '.join(self.names)}")
+        raise UnknownStageError(f"query {self.app!r} has no stage {name!r}; its stages: {', '.join(self.names)}")
 
     @property
     def names(self) -> Sequence[str]:
