@@ -122,6 +122,22 @@ class ValueTable(Generic[V]):
         with self._store.scan() as pairs:
             yield self._merge(pairs, changed)
 
+    def collect(self) -> list[Entry]:
+        """Encoded changelog entries of everything dirty, which now waits for apply; for :class:`TaskState`."""
+        self._sent.update(self._dirty)
+        self._dirty = {}
+        prefix, encode = self._prefix, self.spec.codec.encode
+        return [(prefix + key, None if value is None else encode(value)) for key, value in self._sent.items()]
+
+    def applied(self) -> None:
+        """What :meth:`collect` returned is in the store now; for :class:`TaskState`."""
+        self._sent = {}
+        self._rotate_if_full()
+
+    def discard(self) -> None:
+        """Forget everything that is not in the store; for :class:`TaskState`."""
+        self._young, self._old, self._dirty, self._sent = {}, {}, {}, {}
+
     def _merge(self, pairs: Iterator[tuple[bytes, bytes]], changed: dict[bytes, V | None]) -> Iterator[tuple[bytes, V]]:
         prefix, skip = self._prefix, 1 + _TABLE_BYTES
         for stored, data in pairs:
@@ -167,19 +183,3 @@ class ValueTable(Generic[V]):
         if len(self._young) - len(self._dirty) - len(self._sent) >= self._generation:
             self._old = self._young
             self._young = {key: self._old[key] for key in (*self._sent, *self._dirty)}
-
-    def collect(self) -> list[Entry]:
-        """Encoded changelog entries of everything dirty, which now waits for apply; for :class:`TaskState`."""
-        self._sent.update(self._dirty)
-        self._dirty = {}
-        prefix, encode = self._prefix, self.spec.codec.encode
-        return [(prefix + key, None if value is None else encode(value)) for key, value in self._sent.items()]
-
-    def applied(self) -> None:
-        """What :meth:`collect` returned is in the store now; for :class:`TaskState`."""
-        self._sent = {}
-        self._rotate_if_full()
-
-    def discard(self) -> None:
-        """Forget everything that is not in the store; for :class:`TaskState`."""
-        self._young, self._old, self._dirty, self._sent = {}, {}, {}, {}
