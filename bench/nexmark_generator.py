@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
 from nexmark import BASE_TIME_MS, MAX_EVENTS_PER_CALL, GeneratorConfig, generate, generate_json, keys
 
 FIRST_EVENT = 1_000_000

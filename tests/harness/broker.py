@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from towpath.broker import LocalBroker
 from towpath.jars import JavaMissingError, JavaTooOldError, find_java
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from towpath.query import Query
-
 from queries.nexmark_schema import TOPIC, bids
+from towpath.query import Query
 
 
 def build(

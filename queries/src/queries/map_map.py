@@ -6,9 +6,9 @@ The first map converts the price of each bid, the second one sorts the bids into
 from __future__ import annotations
 
 import polars as pl
-from towpath.query import Query
 
 from queries.nexmark_schema import TOPIC, bids
+from towpath.query import Query
 
 MILLI_EURO_PER_DOLLAR = 908
 CHEAP_BELOW = 10_000

@@ -7,6 +7,7 @@ are null. Money is integer US cents, times are integer milliseconds since the ep
 from __future__ import annotations
 
 import polars as pl
+
 from towpath.query import Query, Stream
 
 TOPIC = "nexmark-events"

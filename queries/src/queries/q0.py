@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from towpath.query import Query
-
 from queries.nexmark_schema import TOPIC, bids
+from towpath.query import Query
 
 
 def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:

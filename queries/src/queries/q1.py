@@ -5,9 +5,9 @@ from __future__ import annotations
 from decimal import Decimal
 
 import polars as pl
-from towpath.query import Query
 
 from queries.nexmark_schema import TOPIC, bids
+from towpath.query import Query
 
 EURO_PER_DOLLAR = Decimal("0.908")
 PRICE = pl.Decimal(23, 3)

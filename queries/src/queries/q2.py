@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import polars as pl
-from towpath.query import Query
 
 from queries.nexmark_schema import TOPIC, bids
+from towpath.query import Query
 
 AUCTION_STEP = 123
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import polars as pl
-from towpath.query import Query
 
 from queries.nexmark_schema import TOPIC, bids
+from towpath.query import Query
 
 FIRST_DIRECTORY = 3
 """``https://host/dir1/dir2/dir3/…`` split at ``/``: scheme, nothing, host, then the directories."""

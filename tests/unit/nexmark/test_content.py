@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from nexmark import GeneratorConfig, generate
 
 EVENTS = 100_000

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from nexmark.layout import Layout
 from nexmark.text import MARGIN, Choices, Packed, Pool
 

@@ -1,6 +1,7 @@
 import hashlib
 
 import pytest
+
 from nexmark.pools import CHANNELS, HOT_CHANNELS, POOL_SIZE, channel_urls, pools_of
 
 SEED = 42

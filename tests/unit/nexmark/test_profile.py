@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from nexmark import NexmarkError, Profile, Segment
 
 segments = st.builds(Segment, st.integers(1, 5000), st.integers(1, 3000))

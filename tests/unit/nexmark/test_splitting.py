@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from nexmark import GeneratorConfig, NexmarkError, generate_json, split
 
 MODES = st.sampled_from(["interleaved", "block"])

@@ -3,12 +3,13 @@
 import hashlib
 import json
 
-import nexmark
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import nexmark
 from nexmark import EVENT_SCHEMA, FIELDS, GeneratorConfig, NexmarkError, Profile, generate, generate_json, keys
 
 BASE = 1_436_918_400_000

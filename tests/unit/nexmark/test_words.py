@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+
 from nexmark.words import GAMMA, Draws, mix_in_place, modulo, prices
 
 SEED = 42

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from statemgr.codecs import bytes_codec, json_codec
 from statemgr.errors import CodecError
 

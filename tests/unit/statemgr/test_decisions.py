@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from statemgr.decisions import (
     CLOCK_TOLERANCE_MS,
     MIN_DELETE_RETENTION_MS,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from statemgr.layout import BIN_COUNT, bin_of, changelog_key
 from statemgr.partitioner import (
     VECTOR_MAX_BYTES,

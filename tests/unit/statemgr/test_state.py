@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from statemgr.codecs import bytes_codec, json_codec
 from statemgr.errors import CodecError, StoreWriteError
 from statemgr.layout import MAX_TABLES, bin_of, changelog_key, store_key

@@ -145,10 +145,14 @@ def classify(error: KafkaError, source: Source) -> Reaction:
 
 
 def _classify_producer(error: KafkaError) -> Reaction:
-    if error.fatal() or error.txn_requires_abort():
+    if error.fatal():
+        return Reaction.LOST
+    if error.code() in _TOO_LARGE:
+        # Comes with "abort required" when a broker refuses the record: after the abort the producer is sound, and a
+        # new instance would only meet the same record again.
+        return Reaction.TOO_LARGE
+    if error.txn_requires_abort():
         return Reaction.LOST
     if error.retriable() or error.code() == KafkaError._QUEUE_FULL:
         return Reaction.RETRY
-    if error.code() in _TOO_LARGE:
-        return Reaction.TOO_LARGE
     return Reaction.LOST

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 import typer
-from statemgr.errors import StateError
 
+from statemgr.errors import StateError
 from towpath.cli.broker import broker_app
 from towpath.cli.plan import plan
 from towpath.cli.run import run

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Mapping
 
 from statemgr.kafka.confluent import ConfluentKafka
-
 from towpath.query.plan import QueryPlan
 from towpath.stage.topics import prepare_topics
 

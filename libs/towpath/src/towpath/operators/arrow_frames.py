@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from statemgr.errors import CodecError, RecordTooLargeError
 
+from statemgr.errors import CodecError, RecordTooLargeError
 from towpath.operators.json_decode import Decoded, Poison
 from towpath.query.plan import EVENTS, PARTITION, SCHED, SCHED_NEWEST
 

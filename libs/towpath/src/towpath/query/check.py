@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
-from statemgr.state import TaskState
 
+from statemgr.state import TaskState
 from towpath.operators.keys import is_key_type
 from towpath.query.errors import BatchDependentError, ColumnTypeError, QueryError, UnknownColumnError, nearest
 from towpath.query.plan import PARTITION, RESERVED_PREFIX, Operator

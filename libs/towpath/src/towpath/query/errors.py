@@ -2,7 +2,7 @@
 
 ::
 
-    QueryError                  (TowpathError, ValueError) the query can't be planned: the message says where and what to change
+    QueryError                  (TowpathError, ValueError) it can't be planned: the message says where, what to change
     ├── UnknownColumnError      (LookupError) an expression, key or option names a column that is not there
     ├── ColumnTypeError         (TypeError) an expression or key does not fit the type of a column
     ├── BatchDependentError     a result would depend on how rows happen to be batched

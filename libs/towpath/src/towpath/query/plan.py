@@ -27,6 +27,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 import polars as pl
+
 from statemgr.state import TableSpec, TaskState
 from towpath.query.errors import UnknownStageError
 

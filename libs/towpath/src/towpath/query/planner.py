@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from statemgr.state import TableSpec
-
 from towpath.query.check import Schema, resulting_schema, visible
 from towpath.query.errors import QueryError
 from towpath.query.graph import Cut, Graph, Sink, Source

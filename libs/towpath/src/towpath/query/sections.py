@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from statemgr import layout
-
 from towpath.query.check import Schema
 from towpath.query.errors import GraphError
 from towpath.query.graph import Apply, Cut, Graph, Head, Node, Sink, Source, head_of

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import polars as pl
-from statemgr.state import json_codec
 
+from statemgr.state import json_codec
 from towpath.operators.count import KeyedCount
 from towpath.operators.process import KeyedProcess, RowFunction
 from towpath.operators.rows import BatchFunction, Filter, Keep, MapBatches, RequireKey, Select, WithColumns

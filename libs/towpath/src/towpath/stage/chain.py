@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import polars as pl
-from statemgr.state import TaskState
 
+from statemgr.state import TaskState
 from towpath.query.plan import StagePlan
 from towpath.stage.deadletter import DeadLetters
 from towpath.stage.metrics import StageMetrics

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import structlog
+
 from statemgr.kafka.ports import Message
 from statemgr.layout import dead_letter_topic
-
 from towpath.query.plan import StagePlan
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.transaction import Transactor

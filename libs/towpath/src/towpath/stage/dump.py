@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
+
 from statemgr.layout import split_changelog_key
 from statemgr.store import RocksBackend, RocksSettings
 from statemgr.types import TaskId
-
 from towpath.errors import SettingsError
 from towpath.query.plan import StagePlan
 from towpath.stage.assignment import STATIC_EPOCH

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+
 from statemgr.kafka.ports import Message
 from statemgr.types import TopicPartition
-
 from towpath.operators.codec import RecordDecoder, decoder_for
 from towpath.query.plan import PARTITION, StagePlan
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
+
 from statemgr.changelog.model import RestoredTask, RestoreProgress
 from statemgr.changelog.restore import restore
 from statemgr.kafka.ports import Consumer, Kafka, TopicInfo
@@ -17,7 +18,6 @@ from statemgr.progress import Progress
 from statemgr.state import TaskState, cache_entries_for
 from statemgr.store import StoreBackend
 from statemgr.types import TaskId, TopicPartition
-
 from towpath.query.plan import StagePlan
 from towpath.stage.assignment import STATIC_EPOCH
 from towpath.stage.clock import Clock

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import polars as pl
 import structlog
+
 from statemgr.errors import ProducerLostError, StopRequestedError
 from statemgr.kafka.ports import Kafka
 from statemgr.layout import changelog_topic, consumer_group, transactional_id
 from statemgr.state import TaskState
 from statemgr.store import StoreBackend, StoreMeta
 from statemgr.types import TopicPartition
-
 from towpath.query.plan import Format, StagePlan
 from towpath.stage.assignment import StaticAssignment
 from towpath.stage.chain import OperatorChain

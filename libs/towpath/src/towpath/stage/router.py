@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+
 from statemgr.errors import RecordTooLargeError
 from statemgr.kafka.ports import Producer
 from statemgr.partitioner import partitions_of
-
 from towpath.operators.arrow_frames import encode_frames
 from towpath.operators.bytes_rows import encode_bytes
 from towpath.operators.json_encode import encode_json

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from types import FrameType
 
 import structlog
+
 from statemgr.errors import StateError
 from statemgr.kafka.confluent import ConfluentKafka
 from statemgr.store import MemoryBackend, RocksBackend, RocksSettings, StoreBackend
-
 from towpath.errors import TowpathError
 from towpath.query.loading import load_query
 from towpath.query.plan import StagePlan

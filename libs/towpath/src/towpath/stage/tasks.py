@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
+
 from statemgr.progress import InputProgress, Progress
 from statemgr.state import TaskState
 from statemgr.types import TaskId, TopicPartition

@@ -9,7 +9,6 @@ from statemgr.decisions import check_changelog_topic
 from statemgr.errors import KafkaUnavailableError, StopRequestedError, TopicMismatchError, TopicMissingError
 from statemgr.kafka.ports import Admin, TopicInfo, TopicSpec
 from statemgr.layout import changelog_topic, dead_letter_topic
-
 from towpath.query.plan import Edge, StagePlan
 
 _APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}

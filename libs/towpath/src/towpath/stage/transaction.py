@@ -14,7 +14,6 @@ from statemgr.kafka.ports import Kafka, Producer
 from statemgr.layout import PROGRESS_KEY
 from statemgr.progress import Progress, encode_progress
 from statemgr.types import TopicPartition
-
 from towpath.errors import TowpathError
 from towpath.stage.clock import Clock
 from towpath.stage.settings import Guarantee
