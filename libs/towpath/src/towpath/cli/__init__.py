@@ -12,6 +12,7 @@ from towpath.cli.plan import plan
 from towpath.cli.run import run
 from towpath.cli.stage import stage
 from towpath.cli.state import state_app
+from towpath.cli.topics import topics
 from towpath.errors import SettingsError, TowpathError
 from towpath.query.errors import QueryError
 
@@ -30,6 +31,7 @@ app.add_typer(state_app, name="state")
 app.command()(plan)
 app.command()(run)
 app.command()(stage)
+app.command()(topics)
 
 
 @app.callback()

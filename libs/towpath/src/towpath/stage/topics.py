@@ -17,6 +17,9 @@ _KEEP = {"retention.ms": "-1"}
 _EDGE_RETENTION = {"retention.ms": str(7 * 24 * 3600 * 1000)}
 """Seven days: a stage may be down for a long weekend without losing its input."""
 
+SOURCE_CONFIG = _APPEND_TIME | _KEEP
+"""Settings of a source topic that is made here: event time may lie years back, so age must not delete."""
+
 _CHANGELOG = {"cleanup.policy": "compact"}
 
 _CALL_TIMEOUT_S = 5.0
