@@ -1,12 +1,13 @@
 """One replica of a stage: owns tasks, and moves them forward one batch at a time.
 
-``run()`` is the whole life of a replica; ``start()``, ``step()`` and ``finish()`` are its parts, for drivers that
-want to hold the reins (:mod:`towpath.testing`).
+``run()`` is the whole life of a replica: ``turn()`` until it is asked to stop, then ``finish()``. Drivers that want to
+hold the reins (:mod:`towpath.testing`) call these themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import polars as pl
@@ -106,6 +107,7 @@ class Replica:
         self._backlog = False
         self._shown: dict[TopicPartition, int] = {}
         self._shown_s = clock.monotonic_s()
+        self._backoff_s = FIRST_BACKOFF_S
         self.work = Work(clock.monotonic_s())
 
     @property
@@ -125,15 +127,33 @@ class Replica:
             StateError, TowpathError: what needs an operator's decision; the phase is then ``failed``.
         """
         try:
-            self._run_until_stopped()
-        except StopRequestedError:
-            self._machine.to(Phase.STOPPING)
+            self._turn_until_stopped()
+            self.finish()
         except BaseException:
-            self._close()
-            self._machine.to(Phase.FAILED)
+            self.fail()
             raise
-        self._close()
-        self._machine.to(Phase.STOPPED)
+
+    def turn(self) -> int:
+        """One turn of life: become owner if need be, else :meth:`step`. A lost producer is survived (R4).
+
+        Returns:
+            Kafka records taken.
+
+        Raises:
+            StopRequestedError: asked to stop while becoming owner; :meth:`finish` is next.
+            StateError, TowpathError: what needs an operator's decision; :meth:`fail` is next.
+        """
+        try:
+            if self.phase is not Phase.RUNNING:
+                self.start()
+                self._backoff_s = FIRST_BACKOFF_S
+                return 0
+            return self.step()
+        except ProducerLostError as error:
+            self.drop(str(error))
+            self._controls.pause(self._backoff_s)
+            self._backoff_s = min(2 * self._backoff_s, LAST_BACKOFF_S)
+            return 0
 
     def start(self) -> None:
         """Prepare topics, fence former owners, restore state: afterwards the replica owns its tasks.
@@ -192,36 +212,25 @@ class Replica:
         return len(messages)
 
     def finish(self) -> None:
-        """Commit what is processed and leave."""
+        """Commit what is processed, close everything and leave."""
+        running = self.phase is Phase.RUNNING
         self._machine.to(Phase.STOPPING)
-        self._at("last commit")
-        try:
-            if self._transactor.open or self._unshown():
-                self._shown_s = float("-inf")
-                self._commit(FINAL_END_TIMEOUT_S)
-        except ProducerLostError as error:
-            log.warning("last commit failed; the next owner goes on from the one before", cause=str(error))
+        if running:
+            self._commit_finally()
+        self._close()
+        self._machine.to(Phase.STOPPED)
 
-    def _run_until_stopped(self) -> None:
-        backoff = FIRST_BACKOFF_S
-        while not self._controls.stopping():
-            try:
-                self.start()
-                backoff = FIRST_BACKOFF_S
-                while not self._controls.stopping():
-                    self.step()
-                self.finish()
-            except ProducerLostError as error:
-                self.drop(str(error))
-                self._controls.pause(backoff)
-                backoff = min(2 * backoff, LAST_BACKOFF_S)
-            else:
-                return
-        raise StopRequestedError("asked to stop")
+    def fail(self) -> None:
+        """Close everything without a commit, because going on needs an operator's decision."""
+        try:
+            self._close()
+        finally:
+            self._machine.to(Phase.FAILED)
 
     def drop(self, cause: str) -> None:
         """Give up all tasks and caches (R4, R11): nothing in hand survives a lost producer."""
         log.warning("ownership lost, starting over from the last commit", cause=cause)
+        self._machine.to(Phase.FENCING)
         self._metrics.losses.inc()
         self._consumer.assign({})
         for state in self._states().values():
@@ -231,6 +240,22 @@ class Replica:
         self._chain = None
         self._metrics.released()
         self._transactor.close()
+
+    def _turn_until_stopped(self) -> None:
+        try:
+            while not self._controls.stopping():
+                self.turn()
+        except StopRequestedError as stopped:
+            log.info(str(stopped))
+
+    def _commit_finally(self) -> None:
+        self._at("last commit")
+        try:
+            if self._transactor.open or self._unshown():
+                self._shown_s = float("-inf")
+                self._commit(FINAL_END_TIMEOUT_S)
+        except ProducerLostError as error:
+            log.warning("last commit failed; the next owner goes on from the one before", cause=str(error))
 
     def _prepare(self) -> Topics:
         self._at("waiting for broker and topics")
@@ -354,8 +379,9 @@ class Replica:
         log.debug("phase", phase=str(phase))
 
     def _close(self) -> None:
-        for state in self._states().values():
-            state.close()
-        self._transactor.close()
-        self._consumer.close()
-        self._backend.close()
+        """Close everything, the rest also when one thing can't be closed."""
+        with ExitStack() as closing:
+            for close in (self._backend.close, self._consumer.close, self._transactor.close):
+                closing.callback(close)
+            for state in self._states().values():
+                closing.callback(state.close)
