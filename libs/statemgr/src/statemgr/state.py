@@ -119,7 +119,7 @@ class TaskState:
         To be called after the transaction's commit has succeeded, never before (R11). What was put since stays dirty.
 
         Raises:
-            StoreWriteError: nothing was written; the task can't go on here, and the changelog has its state.
+            StoreWriteError: the task can't go on here; the changelog has its state.
         """
         try:
             self._store.write([(store_key(key), value) for key, value in self._pending], meta)

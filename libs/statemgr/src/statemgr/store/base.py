@@ -66,7 +66,7 @@ class Store(Protocol):
         """Apply entries and meta as one atomic batch; the last of several entries with one key wins.
 
         Raises:
-            StoreWriteError: nothing was applied.
+            StoreWriteError: the store can't be used further; its entries and meta still agree.
             StoreClosedError: the store is closed.
         """
         ...

@@ -24,12 +24,19 @@ class RocksStore:
     """A store whose bytes are in a RocksDB directory; made by :class:`statemgr.store.RocksBackend`."""
 
     def __init__(
-        self, task: TaskId, epoch: int, directory: Path, database: Rdict, on_close: Callable[[], None]
+        self,
+        task: TaskId,
+        epoch: int,
+        directory: Path,
+        database: Rdict,
+        memory_full: Callable[[], bool],
+        on_close: Callable[[], None],
     ) -> None:
         self.task = task
         self.epoch = epoch
         self.directory = directory
         self._database = database
+        self._memory_full = memory_full
         self._on_close = on_close
         self._guard = ScanGuard(f"{task}@{epoch} at {directory}")
 
@@ -57,6 +64,8 @@ class RocksStore:
         put(META_KEY, encode_meta(meta))
         try:
             self._database.write(batch)
+            if self._memory_full():
+                self._database.flush(True)
         except Exception as error:
             raise write_error(error, self.task, self.epoch, str(self.directory)) from error
 

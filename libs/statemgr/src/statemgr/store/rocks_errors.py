@@ -28,7 +28,8 @@ def read_error(error: Exception, task: TaskId, epoch: int, where: str) -> StateE
     An input/output error counts as corruption: either way the store can't be read, and the changelog can rebuild it.
     """
     return CorruptStoreError(
-        f"the store of {task}@{epoch} at {where} cannot be read: {error}; it can be rebuilt from the changelog",
+        f"the store of {task}@{epoch} at {where} cannot be read: {_one_line(error)}; "
+        "it can be rebuilt from the changelog",
         task,
         epoch,
     )
@@ -37,6 +38,10 @@ def read_error(error: Exception, task: TaskId, epoch: int, where: str) -> StateE
 def write_error(error: Exception, task: TaskId, epoch: int, where: str) -> StateError:
     """The error for a failed write batch."""
     return StoreWriteError(
-        f"the store of {task}@{epoch} at {where} cannot be written: {error}; "
+        f"the store of {task}@{epoch} at {where} cannot be written: {_one_line(error)}; "
         "check free space and permissions, then restart: the changelog has everything that was committed"
     )
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

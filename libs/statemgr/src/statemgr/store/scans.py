@@ -42,8 +42,7 @@ class ScanGuard:
         return was_open
 
     def enter(self) -> None:
-        """A scan begins."""
-        self.check_open()
+        """A scan has begun."""
         self._live += 1
 
     def leave(self) -> None:
@@ -60,8 +59,9 @@ class Scan:
         self._pairs: Pairs | None = None
 
     def __enter__(self) -> Iterator[tuple[bytes, bytes]]:
-        self._guard.enter()
+        self._guard.check_open()
         self._pairs = self._start()
+        self._guard.enter()
         return self._pairs
 
     def __exit__(
