@@ -1,0 +1,72 @@
+"""Stores that fail when they are told to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+
+from statemgr.store import Entry, Store, StoreBackend, StoreMeta
+from statemgr.types import TaskId
+
+
+class FaultyBackend:
+    """A :class:`~statemgr.store.StoreBackend` around another one, whose next write can be made to fail."""
+
+    def __init__(self, inner: StoreBackend) -> None:
+        self._inner = inner
+        self._planned: list[tuple[BaseException, bool]] = []
+
+    def fail_next_write(self, error: BaseException, *, after: bool = False) -> None:
+        """Let the next write of any store raise ``error``; ``after``: what was to be written is written."""
+        self._planned.append((error, after))
+
+    def open(self, task: TaskId, epoch: int) -> Store:
+        """See :meth:`statemgr.store.StoreBackend.open`."""
+        return _FaultyStore(self._inner.open(task, epoch), self._planned)
+
+    def existing(self, task: TaskId) -> list[int]:
+        """See :meth:`statemgr.store.StoreBackend.existing`."""
+        return self._inner.existing(task)
+
+    def fork(self, task: TaskId, source: int, target: int) -> None:
+        """See :meth:`statemgr.store.StoreBackend.fork`."""
+        self._inner.fork(task, source, target)
+
+    def destroy(self, task: TaskId, epoch: int) -> None:
+        """See :meth:`statemgr.store.StoreBackend.destroy`."""
+        self._inner.destroy(task, epoch)
+
+    def describe(self, task: TaskId, epoch: int) -> str:
+        """See :meth:`statemgr.store.StoreBackend.describe`."""
+        return self._inner.describe(task, epoch)
+
+    def close(self) -> None:
+        """See :meth:`statemgr.store.StoreBackend.close`."""
+        self._inner.close()
+
+
+class _FaultyStore:
+    def __init__(self, inner: Store, planned: list[tuple[BaseException, bool]]) -> None:
+        self._inner = inner
+        self._planned = planned
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return self._inner.get_many(keys)
+
+    def write(self, entries: Iterable[Entry], meta: StoreMeta) -> None:
+        if not self._planned:
+            self._inner.write(entries, meta)
+            return
+        error, after = self._planned.pop(0)
+        if after:
+            self._inner.write(entries, meta)
+        raise error
+
+    def meta(self) -> StoreMeta | None:
+        return self._inner.meta()
+
+    def scan(self, prefix: bytes = b"") -> AbstractContextManager[Iterator[tuple[bytes, bytes]]]:
+        return self._inner.scan(prefix)
+
+    def close(self) -> None:
+        self._inner.close()
