@@ -1,0 +1,87 @@
+"""A task's tail: order, batches, and where each batch leaves the store."""
+
+from __future__ import annotations
+
+import pytest
+
+from statemgr.changelog.model import Source
+from statemgr.changelog.tail import Tail
+from statemgr.errors import CodecError
+from statemgr.layout import PROGRESS_KEY, changelog_key, store_key
+from statemgr.progress import InputProgress, Progress, encode_progress
+from statemgr.store import MemoryBackend
+from statemgr.types import TaskId, TopicPartition
+
+TASK = TaskId("count", 0)
+KEY = changelog_key(1, b"k")
+
+
+def progress(high):
+    return Progress(1, {"bids": InputProgress(high, high)})
+
+
+def tail_of(start=0, end=100, *, chunk_bytes=10**6, known=None):
+    tail = Tail(TASK, 3, TopicPartition("log", 0), "T", chunk_bytes, lambda: 42)
+    tail.begin(MemoryBackend().open(TASK, 3), Source.TAIL, start, end, known)
+    return tail
+
+
+def test_nothing_is_written_before_a_chunk_is_full_or_the_end_is_reached():
+    tail = tail_of(end=2)
+    tail.add(0, KEY, b"1")
+    assert tail.store.meta() is None
+    tail.add(1, KEY, b"2")
+    tail.finish()
+    assert tail.store.get_many([store_key(KEY)]) == [b"2"]
+
+
+def test_a_full_chunk_is_written_with_its_own_offset_and_the_progress_seen_so_far():
+    tail = tail_of(chunk_bytes=8, known=progress(1))
+    tail.add(5, KEY, b"12345")
+    meta = tail.store.meta()
+    assert (meta.offset, meta.progress, meta.epoch, meta.topic_id, meta.committed_at_ms) == (5, progress(1), 3, "T", 42)
+    tail.add(6, PROGRESS_KEY, encode_progress(progress(2)))
+    tail.add(7, KEY, b"54321")
+    assert (tail.store.meta().offset, tail.store.meta().progress) == (7, progress(2))
+
+
+def test_finish_claims_everything_up_to_the_end_markers_included():
+    tail = tail_of(end=9)
+    tail.add(6, KEY, b"1")
+    tail.pass_markers(9)
+    assert tail.finish().store.meta().offset == 8
+
+
+def test_an_empty_log_ends_at_minus_one():
+    assert tail_of(end=0).finish().store.meta().offset == -1
+
+
+@pytest.mark.parametrize("offset", [0, 9, 20, 21])
+def test_records_outside_of_what_is_to_be_read_are_ignored(offset):
+    tail = tail_of(start=10, end=20)
+    tail.add(offset, KEY, b"1")
+    assert (tail.next, tail.records) == (10, 0)
+
+
+@pytest.mark.parametrize(
+    ("position", "moved", "following"), [(None, False, 10), (5, False, 10), (15, True, 15), (99, True, 20)]
+)
+def test_a_position_moves_forward_only_and_not_beyond_the_end(position, moved, following):
+    tail = tail_of(start=10, end=20)
+    assert tail.pass_markers(position) is moved
+    assert tail.next == following
+
+
+@pytest.mark.parametrize("key", [None, b"", b"k"])
+def test_a_key_without_table_id_is_refused_with_its_place(key):
+    with pytest.raises(CodecError, match=r"log\[0\] offset 4.*2-byte table id"):
+        tail_of().add(4, key, b"1")
+
+
+def test_beginning_again_forgets_what_waits():
+    tail = tail_of()
+    tail.add(0, KEY, b"1")
+    tail.begin(MemoryBackend().open(TASK, 3), Source.FULL, 50, 60, None)
+    report = tail.finish()
+    assert report.store.get_many([store_key(KEY)]) == [None]
+    assert (report.source, report.progress) == (Source.FULL, None)
