@@ -8,7 +8,7 @@ broken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from operator import attrgetter
@@ -127,18 +127,28 @@ class JsonDecoder:
         return frame.with_columns(pl.Series(self._key_column, text, dtype=pl.String))
 
     def _decode_singly(self, values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> Decoded:
-        good: list[int] = []
-        rows: list[Any] = []
-        bad: list[Poison] = []
+        rows: dict[int, Any] = {}
+        bad: dict[int, str] = {}
         for index, value in enumerate(values):
             try:
-                row = self._row(value)  # type: ignore[arg-type]  # None raises TypeError
-                self._frame([row], keys[index : index + 1])
-            except (*_BROKEN, *_DOES_NOT_FIT) as error:
-                bad.append(Poison(index, "the record has no value (a tombstone)" if value is None else str(error)))
-            else:
-                good.append(index)
-                rows.append(row)
+                rows[index] = self._row(value)  # type: ignore[arg-type]  # None raises TypeError
+            except _BROKEN as error:
+                bad[index] = "the record has no value (a tombstone)" if value is None else str(error)
+        try:
+            frame = self._frame(list(rows.values()), _chosen(keys, rows))
+        except _DOES_NOT_FIT:
+            # Rare: a value has the JSON type but does not fit the column, or a key is no text. Costs a frame per row.
+            for index in list(rows):
+                try:
+                    self._frame([rows[index]], _chosen(keys, (index,)))
+                except _DOES_NOT_FIT as error:
+                    bad[index] = str(error)
+                    del rows[index]
+            frame = self._frame(list(rows.values()), _chosen(keys, rows))
         counts = np.zeros(len(values), np.int64)
-        counts[good] = 1
-        return Decoded(self._frame(rows, [keys[index] for index in good] if keys else ()), counts, bad)
+        counts[list(rows)] = 1
+        return Decoded(frame, counts, [Poison(index, bad[index]) for index in sorted(bad)])
+
+
+def _chosen(keys: Sequence[bytes | None], indices: Iterable[int]) -> list[bytes | None]:
+    return [keys[index] for index in indices] if keys else []
