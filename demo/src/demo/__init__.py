@@ -1,0 +1,1 @@
+"""The main job: a whole pipeline on real parts, checked against a batch computation."""
