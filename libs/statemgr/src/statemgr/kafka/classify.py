@@ -89,6 +89,7 @@ _PASSING = frozenset(
         KafkaError._IN_PROGRESS,
         KafkaError._RETRY,
         KafkaError._NODE_UPDATE,
+        KafkaError._NOENT,
         KafkaError._DESTROY_BROKER,
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.NETWORK_EXCEPTION,
@@ -148,8 +149,8 @@ def _classify_producer(error: KafkaError) -> Reaction:
     if error.fatal():
         return Reaction.LOST
     if error.code() in _TOO_LARGE:
-        # Comes with "abort required" when a broker refuses the record: after the abort the producer is sound, and a
-        # new instance would only meet the same record again.
+        # Before "abort required", with which it comes when a broker refuses the record: a new instance would only meet
+        # the same record again.
         return Reaction.TOO_LARGE
     if error.txn_requires_abort():
         return Reaction.LOST

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from confluent_kafka import Consumer as Client
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Message as ClientMessage
 from confluent_kafka import TopicPartition as ClientPartition
 
@@ -27,6 +27,14 @@ BOUNDS_FOR_ERROR_S = 2.0
 """How long an error about a lost position may take to say what the log still holds."""
 
 
+WARM_S = 0.5
+"""How long ``assign`` and ``add`` wait for the metadata of a topic that this client has not read so far.
+
+Without it librdkafka finds the partition's leader by a scan once a second: first record after 725–950 ms, with it
+after 30–45 ms (4–8 ms if the topic is known).
+"""
+
+
 class ConfluentConsumer:
     """Implements :class:`~statemgr.kafka.ports.Consumer`.
 
@@ -41,43 +49,51 @@ class ConfluentConsumer:
         self.notes: Counter[str] = Counter()
         self._requests = requests
         self._starts: dict[TopicPartition, int] = {}
-        self._paused: set[TopicPartition] = set()
+        self._resting: dict[TopicPartition, int] = {}
+        self._known: set[str] = set()
         self._pending: list[tuple[TopicPartition | None, StateError]] = []
         self._client = Client({**settings, "error_cb": self._on_error})
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Replace the assignment; each partition starts at its explicit offset, unpaused."""
+        self._warm(positions)
         self._forget(list(self._starts))
         self._client.assign(_at(positions))
         self._starts = dict(positions)
 
     def add(self, positions: Mapping[TopicPartition, int]) -> None:
         """Add partitions without disturbing the others; one that is assigned already is moved to the new offset."""
-        self.remove([partition for partition in positions if partition in self._starts])
+        self.remove(list(positions))
         if positions:
+            self._warm(positions)
             self._client.incremental_assign(_at(positions))
             self._starts.update(positions)
 
     def remove(self, partitions: Sequence[TopicPartition]) -> None:
         """Drop partitions without disturbing the others; unknown ones are passed over."""
         present = [partition for partition in partitions if partition in self._starts]
-        if present:
-            self._forget(present)
-            self._client.incremental_unassign(_named(present))
+        fetched = [partition for partition in present if partition not in self._resting]
+        if fetched:
+            self._client.incremental_unassign(_named(fetched))
+        self._forget(present)
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        """Stop delivering these partitions; what was prefetched is read again after :meth:`resume`."""
-        present = [partition for partition in partitions if partition in self._starts]
+        """Stop delivering these partitions; what was prefetched is read again after :meth:`resume`.
+
+        The partition leaves the client's own assignment meanwhile. With librdkafka's own pause, when all partitions of
+        a broker are paused nothing wakes its thread at the resume: first record after 420–700 ms, this way 1–24 ms.
+        """
+        present = [each for each in partitions if each in self._starts and each not in self._resting]
         if present:
-            self._client.pause(_named(present))
-            self._paused.update(present)
+            self._resting.update({each: self._position(each) for each in present})
+            self._client.incremental_unassign(_named(present))
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
         """Deliver these partitions again, from where they stopped."""
-        present = [partition for partition in partitions if partition in self._paused]
-        if present:
-            self._client.resume(_named(present))
-            self._paused.difference_update(present)
+        positions = {each: self._resting.pop(each) for each in partitions if each in self._resting}
+        if positions:
+            self._client.incremental_assign(_at(positions))
+            self._starts.update(positions)
 
     def consume(self, max_records: int, timeout_s: float) -> list[Message]:
         """Whatever is there, at most ``max_records``; waits up to ``timeout_s`` for the first.
@@ -104,11 +120,9 @@ class ConfluentConsumer:
 
     def position(self, partition: TopicPartition) -> int | None:
         """Next offset to be read; passes transaction markers; None if not assigned."""
-        start = self._starts.get(partition)
-        if start is None:
+        if partition not in self._starts:
             return None
-        offset = self._client.position(_named([partition]))[0].offset
-        return offset if offset is not None and offset >= 0 else start
+        return self._resting[partition] if partition in self._resting else self._position(partition)
 
     def bounds(self, partition: TopicPartition, timeout_s: float) -> Bounds:
         """Log start and high watermark, asked as read_uncommitted whatever this consumer's isolation (R6).
@@ -133,10 +147,23 @@ class ConfluentConsumer:
         """Free the client."""
         self._client.close()
 
+    def _warm(self, positions: Iterable[TopicPartition]) -> None:
+        for topic in sorted({at.topic for at in positions} - self._known):
+            try:
+                self._client.list_topics(topic, timeout=WARM_S)
+            except KafkaException as error:
+                self._count(error.args[0])
+                return
+            self._known.add(topic)
+
+    def _position(self, partition: TopicPartition) -> int:
+        offset = self._client.position(_named([partition]))[0].offset
+        return offset if offset is not None and offset >= 0 else self._starts[partition]
+
     def _forget(self, partitions: Sequence[TopicPartition]) -> None:
-        self.resume(partitions)
         for partition in partitions:
             self._starts.pop(partition, None)
+            self._resting.pop(partition, None)
         self._pending = [item for item in self._pending if item[0] is None or item[0] in self._starts]
 
     def _without_errors(self, messages: Iterable[ClientMessage]) -> list[ClientMessage]:

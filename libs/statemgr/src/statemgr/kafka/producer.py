@@ -40,12 +40,17 @@ with a stopped broker it was seen to take as long as the stop, so it goes on in 
 
 T = TypeVar("T")
 
+# A fenced producer has nothing left to abort, and says so whenever it is closed.
+warnings.filterwarnings("ignore", message="Producer abort_transaction failed during close", category=RuntimeWarning)
+
 
 class ConfluentProducer:
     """Implements :class:`~statemgr.kafka.ports.Producer`; for one thread.
 
     The first error that is not plainly retriable ends the instance: that call and all later ones raise
-    :class:`~statemgr.errors.ProducerLostError`.
+    :class:`~statemgr.errors.ProducerLostError`. A record that only the *broker* finds too large ends it too, because
+    the sequence of that partition has a gap afterwards: the next transaction was seen to fail with "skipped sequence
+    numbers".
 
     Delivery callbacks are served within ``commit`` and ``flush``: when ``commit`` has returned, all of that
     transaction's have run.
@@ -158,6 +163,7 @@ class ConfluentProducer:
 
         Raises:
             RetryableKafkaError: some records are not acknowledged before the deadline.
+            RecordTooLargeError: the broker refused a record for its size; the instance is lost.
             ProducerLostError: a record failed, or anything else.
         """
         self._check()
@@ -188,7 +194,8 @@ class ConfluentProducer:
         """Commit; returns only with a definite yes, and after all delivery callbacks of the transaction.
 
         Raises:
-            RecordTooLargeError: the broker refused a record for its size; abort, then leave that record out.
+            RecordTooLargeError: the broker refused a record for its size. The instance is lost, and a new one must
+                leave that record out.
             ProducerLostError: refused, or no answer before the deadline: the outcome is not known.
         """
         self._repeat("commit", timeout_s, self._client.commit_transaction)
@@ -254,7 +261,9 @@ class ConfluentProducer:
             self._lost = f"{what}: {_innermost(strange)}"
         raise ProducerLostError(self._lost)
 
-    def _raise(self, what: str, error: KafkaError, cause: Exception | None = None) -> NoReturn:
+    def _raise(
+        self, what: str, error: KafkaError, cause: Exception | None = None, *, at_broker: bool = False
+    ) -> NoReturn:
         text = f"{what}: {error.name()}: {error.str()}"
         raised: StateError
         match classify(error, Source.PRODUCER):
@@ -262,6 +271,8 @@ class ConfluentProducer:
                 raised = RetryableKafkaError(text)
             case Reaction.TOO_LARGE:
                 raised = RecordTooLargeError(text)
+                if at_broker or error.txn_requires_abort():
+                    self._lost = text
             case _:
                 self._lost = text
                 raised = ProducerLostError(text)
@@ -272,7 +283,7 @@ class ConfluentProducer:
             raise ProducerLostError(self._lost)
         if self._failure is not None and not after_failure:
             error, topic = self._failure
-            self._raise(f"delivery to {topic}", error)
+            self._raise(f"delivery to {topic}", error, at_broker=True)
 
     def _make_room(self, deadline: float) -> None:
         self._call("poll", self._client.poll, QUEUE_POLL_S)
@@ -317,10 +328,8 @@ def _innermost(strange: object) -> object:
 
 
 def _close(client: Client) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        try:
-            client.purge()
-            client.close()
-        except KafkaException as error:
-            log.debug("closing a producer: %s", error)
+    try:
+        client.purge()
+        client.close()
+    except KafkaException as error:
+        log.debug("closing a producer: %s", error)

@@ -1,3 +1,4 @@
+# ruff: noqa: SLF001 - codes of errors that arise in the client itself begin with an underscore
 """Queries and administration requests: repeated until a deadline, errors named once for all of them."""
 
 from __future__ import annotations
@@ -81,7 +82,12 @@ class Requests:
                 )[at]
                 for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
             )
-            return Bounds(start.result(left + GRACE_S).offset, end.result(left + GRACE_S).offset)
+            try:
+                return Bounds(start.result(left + GRACE_S).offset, end.result(left + GRACE_S).offset)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError._NOENT:  # no leader: since when, or for ever?
+                    self._check_exists(partition, left)
+                raise
 
         return self.repeat(f"offsets of {partition}", timeout_s, ask)
 
@@ -105,6 +111,11 @@ class Requests:
 
         found = self.repeat(f"committed offsets of group {group}", timeout_s, ask)
         return {partition: found.get(partition, Committed(None, "")) for partition in partitions}
+
+    def _check_exists(self, partition: TopicPartition, timeout_s: float) -> None:
+        found = self.client.list_topics(partition.topic, timeout=timeout_s).topics.get(partition.topic)
+        if found is None or found.error is not None or partition.partition not in found.partitions:
+            raise TopicMissingError(f"{partition} does not exist at {self.bootstrap}; create the topic first")
 
 
 def settle(futures: Mapping[K, Future[T]], timeout_s: float) -> tuple[dict[K, T], dict[K, KafkaError]]:

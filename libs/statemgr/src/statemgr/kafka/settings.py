@@ -35,12 +35,21 @@ LINGER_MS = 0
 """A commit flushes at once, and batches form by themselves while requests are in flight."""
 
 MAX_RECORD_BYTES = 1_048_000
-"""Largest key + value + headers accepted by ``produce``.
+"""Largest key + value + headers that is sure to pass, for checks before ``produce`` (R21).
 
-A topic's default ``max.message.bytes`` is 1,048,588. A batch of one record adds 61 bytes of batch header and at most
-about 40 of lengths and deltas; 588 are kept free. So a record too large is refused before it enters a transaction,
-and cannot abort everybody's work again and again (R21).
+It leaves 588 bytes to the default ``max.message.bytes`` of a topic, 1,048,588, for the header of the batch (61), the
+lengths and deltas of the record (at most 36) and those of some dozens of headers.
 """
+
+CLIENT_RECORD_BYTES = 1_048_300
+"""What the client refuses by itself, counting 36 bytes for the record's lengths and deltas.
+
+It lies between the two limits above: 264 bytes of headers' lengths above the one, 288 below the other, of which the
+batch header takes 61. So a record too large does not enter a transaction to be refused by the broker there.
+"""
+
+RECORD_OVERHEAD_BYTES = 36
+"""What librdkafka adds to key, value and headers before it compares."""
 
 PRODUCE_QUEUE_RECORDS = 200_000
 """Records in the producer's queue: 0.2 s of the fastest producer measured (1 M records/s)."""
@@ -163,7 +172,7 @@ def producer_settings(bootstrap: str, name: str, extra: Mapping[str, str], *, tr
         "compression.type": "lz4",
         "retry.backoff.ms": RETRY_BACKOFF_MS,
         "retry.backoff.max.ms": RETRY_BACKOFF_MAX_MS,
-        "message.max.bytes": MAX_RECORD_BYTES,
+        "message.max.bytes": CLIENT_RECORD_BYTES,
         "queue.buffering.max.messages": PRODUCE_QUEUE_RECORDS,
         "queue.buffering.max.kbytes": PRODUCE_QUEUE_KBYTES,
         **common_settings(bootstrap, name, extra),

@@ -10,7 +10,7 @@ from typing import TypeVar
 from statemgr.errors import ProducerLostError, RecordTooLargeError, StateError, TopicMissingError
 from statemgr.kafka.partitioner import partition_of
 from statemgr.kafka.ports import Committed, DeliveryCallback
-from statemgr.kafka.settings import MAX_RECORD_BYTES
+from statemgr.kafka.settings import CLIENT_RECORD_BYTES, RECORD_OVERHEAD_BYTES
 from statemgr.testing.cluster import Cluster
 from statemgr.testing.partition_log import Outcome, Transaction
 from statemgr.types import TopicPartition
@@ -169,7 +169,7 @@ class FakeProducer:
     ) -> None:
         self._expect("produce", Phase.OPEN)
         size = len(key or b"") + len(value or b"") + sum(len(name) + len(text) for name, text in headers)
-        if size > MAX_RECORD_BYTES:
+        if size + RECORD_OVERHEAD_BYTES > CLIENT_RECORD_BYTES:
             raise RecordTooLargeError(f"record of {size} bytes with key {key!r:.80}")
         if self._failure is not None:
             return
@@ -233,7 +233,8 @@ class FakeProducer:
                 raise self._failure
             result = act()
             self._cluster.faults.leave(fault, self.name)
-        except ProducerLostError as error:
-            self._phase, self._lost = Phase.LOST, str(error)
+        except (ProducerLostError, RecordTooLargeError) as error:
+            if isinstance(error, ProducerLostError) or error is self._failure:
+                self._phase, self._lost = Phase.LOST, str(error)
             raise
         return result
