@@ -1,4 +1,7 @@
-"""Stateless steps on whole frames: filter, columns, user functions; each row's result depends on that row alone."""
+"""Stateless steps on whole frames: filter, columns, user functions; each row's result depends on that row alone.
+
+In expressions ``pl.all()`` means the user's columns, not the reserved ones.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +17,19 @@ BatchFunction = Callable[[pl.DataFrame], pl.DataFrame]
 """User code on a batch; keeps the columns that start with ``__``."""
 
 
-def reserved_columns(frame: pl.DataFrame) -> list[str]:
-    """Names of the columns that are Towpath's own."""
-    return [name for name in frame.columns if name.startswith(RESERVED_PREFIX)]
-
-
 class Filter:
     """Keeps the rows for which all predicates are true; null counts as false, as in SQL."""
 
     def __init__(self, predicates: Sequence[pl.Expr]) -> None:
         self._predicates = list(predicates)
+        self._wildcards = any(predicate.meta.has_multiple_outputs() for predicate in predicates)
 
     def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:  # noqa: ARG002
         """Rows → some of the rows."""
-        return frame.filter(*self._predicates)
+        if not self._wildcards:
+            return frame.filter(*self._predicates)
+        kept = _visible(frame).select(pl.all_horizontal(self._predicates).alias("kept"))
+        return frame.filter(kept.to_series())
 
 
 class WithColumns:
@@ -38,7 +40,7 @@ class WithColumns:
 
     def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:  # noqa: ARG002
         """Rows → the same rows with more columns."""
-        return frame.with_columns(self._expressions)
+        return _visible(frame).with_columns(self._expressions).hstack(_reserved(frame))
 
 
 class Select:
@@ -49,8 +51,10 @@ class Select:
 
     def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:  # noqa: ARG002
         """Rows → the same rows with other columns."""
-        # Reserved columns first, so that a literal is repeated for each row instead of giving one.
-        return frame.select(*reserved_columns(frame), *self._expressions)
+        rows = _visible(frame)
+        names = rows.clear().select(self._expressions).columns
+        # with_columns repeats a literal for each row, where select alone would give one.
+        return rows.with_columns(self._expressions).select(names).hstack(_reserved(frame))
 
 
 class Keep:
@@ -61,7 +65,7 @@ class Keep:
 
     def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:  # noqa: ARG002
         """Rows → the same rows with fewer columns."""
-        return frame.select(*self._columns, *reserved_columns(frame))
+        return frame.select(self._columns).hstack(_reserved(frame))
 
 
 class MapBatches:
@@ -91,3 +95,11 @@ class RequireKey:
         for partition, value in zip(lost.get_column(PARTITION), encode_json(lost), strict=True):
             context.dead_letter(partition, value, reason)
         return frame.filter(~missing)
+
+
+def _visible(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.select([name for name in frame.columns if not name.startswith(RESERVED_PREFIX)])
+
+
+def _reserved(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.select([name for name in frame.columns if name.startswith(RESERVED_PREFIX)])

@@ -76,9 +76,8 @@ def check_row_wise(expressions: Iterable[pl.Expr], place: str) -> None:
     """
     for expression in expressions:
         try:
-            row_wise = expression.meta.is_row_separable() and (
-                expression.meta.is_length_preserving() or expression.meta.is_literal()
-            )
+            constant = expression.meta.is_scalar() and not expression.meta.root_names()
+            row_wise = expression.meta.is_row_separable() and (constant or expression.meta.is_length_preserving())
         except pl.exceptions.PolarsError:
             continue  # wildcards and Python functions: only a schema or data could tell
         if not row_wise:
