@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -154,12 +154,6 @@ class PartitionLog:
         self._end = max(self._end - records, self._start)
         self._entries = [entry for entry in self._entries if entry.offset < self._end]
         self._open = {transaction: first for transaction, first in self._open.items() if first < self._end}
-
-
-def last_values(entries: Iterable[Entry]) -> dict[bytes | None, bytes | None]:
-    """What a reader of committed records ends up with per key; tombstones removed."""
-    values = {entry.key: entry.value for entry in entries if _is_data(entry)}
-    return {key: value for key, value in values.items() if value is not None}
 
 
 def _offset(entry: Entry) -> int:
