@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import shutil
 import sys
@@ -58,6 +59,7 @@ class SessionSettings:
         shuffle_partitions: Partitions after a shuffle; few, since each costs a task per trigger.
         work_dir: Directory for logs, temporary files and the warehouse; a temporary one, removed at exit, if None.
         jars: The connector's jars, if the caller has them already.
+        jvm_options: Further options of the JVM.
         extra: Further Spark settings; they win over ours.
     """
 
@@ -67,6 +69,7 @@ class SessionSettings:
     shuffle_partitions: int = 2
     work_dir: Path | None = None
     jars: Sequence[Path] = ()
+    jvm_options: Sequence[str] = ()
     extra: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -92,6 +95,7 @@ def session_conf(settings: SessionSettings, work_dir: Path) -> dict[str, str]:
         "-Duser.timezone=UTC",
         f"-Djava.io.tmpdir={work_dir}",
         "-XX:-UsePerfData",
+        *settings.jvm_options,
     ]
     conf = {
         "spark.master": f"local[{settings.cores}]",
@@ -163,4 +167,6 @@ def start_session(settings: SessionSettings | None = None) -> SparkSession:
             context = SparkContext(conf=spark_conf, gateway=gateway)
         except PySparkException as error:
             raise JobError(f"Spark's JVM did not start ({error}); see the end of {log}") from error
+    # What it would print as JSON with the JVM's stack is in the exception as well.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     return SparkSession(context)
