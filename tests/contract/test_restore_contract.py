@@ -183,6 +183,13 @@ def test_a_store_of_a_later_epoch_is_left_alone(world):
     assert world.backend.existing(TASK) == [5, 7]
 
 
+def test_a_store_of_a_later_epoch_is_not_even_opened(world):
+    world.commit([(b"a", b"1")])
+    later = world.backend.open(TASK, 7)
+    world.restored(epoch=5)
+    later.close()
+
+
 def test_a_topic_made_anew_voids_the_base(world):
     world.commit([(b"a", b"1")])
     world.restored()

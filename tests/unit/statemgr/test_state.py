@@ -199,6 +199,28 @@ def test_what_is_used_again_and_again_stays_in_the_cache():
     assert sum(store.asked) == 2_001
 
 
+def test_what_was_sent_but_not_applied_outlives_any_number_of_generations():
+    state, store = counting_state(10)
+    table = state.table("counts")
+    table.put(b"k", 1)
+    state.changes()
+    for number in range(100):
+        table.get_many([b"%d" % number])
+    store.asked.clear()
+    assert table.get(b"k") == 1
+    assert store.asked == []
+
+
+def test_a_second_apply_writes_nothing_twice():
+    state = state_on(MemoryBackend())
+    state.table("counts").put(b"k", 1)
+    state.changes()
+    state.apply(meta(1))
+    state.store.write([(store_key(changelog_key(1, b"k")), b"2")], meta(2))
+    state.apply(meta(3))
+    assert state.store.get_many([store_key(changelog_key(1, b"k"))]) == [b"2"]
+
+
 def test_a_batch_larger_than_the_cache_is_answered():
     state, _ = counting_state(10)
     table = state.table("counts")
