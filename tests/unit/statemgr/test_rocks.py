@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import os
+import pathlib
 import resource
 import signal
 import subprocess
 import sys
+from random import Random
 
 import pytest
 from rocksdict import Options, Rdict
@@ -224,6 +226,35 @@ def test_a_store_that_another_process_has_open_is_not_deleted(tmp_path, backend,
     assert backend.existing(TASK) == [1]
 
 
+@pytest.mark.slow
+def test_a_lock_is_held_exactly_while_a_store_is_open(tmp_path, backend):
+    """Random order of opening, closing, deleting and forking by owner and clean-up."""
+    random = Random(1)
+    stores = {}
+    for _ in range(300):
+        epoch = random.randrange(3)
+        action = random.choice(["open", "open", "close", "destroy", "fork"])
+        try:
+            if action == "open":
+                stores[epoch] = backend.open(TASK, epoch)
+            elif action == "close" and epoch in stores:
+                stores.pop(epoch).close()
+            elif action == "destroy":
+                backend.destroy(TASK, epoch)
+            elif action == "fork" and epoch in backend.existing(TASK):
+                backend.fork(TASK, epoch, (epoch + 1) % 3)
+        except StoreLockedError:
+            assert {epoch, (epoch + 1) % 3} & set(stores)
+        for known in backend.existing(TASK):
+            assert is_locked(store_directory(tmp_path, TASK, known)) == (known in stores)
+
+
+def is_locked(directory):
+    """Whether another process finds the directory locked (a lock of one's own process is no obstacle)."""
+    lock = directory / "LOCK"
+    return lock.exists() and f":{lock.stat().st_ino} " in pathlib.Path("/proc/locks").read_text()
+
+
 # -- a killed process -----------------------------------------------------------------------------------------------
 
 WRITE_AND_DIE = """
@@ -372,6 +403,17 @@ def test_64_stores_that_write_stay_within_the_write_buffers_of_one(tmp_path):
             highest = max(highest, backend._memory.write_buffers.get_usage())
     backend.close()
     assert 1.5 * mib < highest < 2.5 * mib  # 64 × 2 × 30 kB = 3.8 MB were written; one batch over is allowed
+
+
+def test_ten_thousand_abandoned_scans_pin_nothing(backend, directory):
+    store = backend.open(TASK, 1)
+    pinned = set()
+    for _ in range(10_000):
+        with store.scan(b"k1") as pairs:
+            next(pairs)
+        pinned.add(backend._memory.cache.get_pinned_usage())
+    assert len(pinned) == 1
+    store.close()
 
 
 @pytest.mark.parametrize(
