@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import polars as pl
+
 from statemgr.state import TableSpec, json_codec
 from towpath.operators.count import KeyedCount
 from towpath.query import Query
