@@ -16,14 +16,16 @@ Measured with one table update and one record sent per event: 110,000 events per
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import polars as pl
 
 from towpath.faust.agents import Agent
+from towpath.faust.driving import Asked, UntilAsked
 from towpath.faust.errors import AgentStuckError, FaustProgramError, ValidationError
 from towpath.faust.runtime import Incoming, Outgoing, Runtime, Turn
 from towpath.faust.serializers import Serde
@@ -59,15 +61,14 @@ class AgentOperator:
             clock: monotonic seconds.
         """
         self._agent = agent
-        self._key = key
         self._topics = topics
         self._tables = tables
         self._runtime = runtime
         self._timeout_s = timeout_s
         self._clock = clock
+        self._feed = _Feed(key, agent.topic.value)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._feed: _Feed | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._running: Coroutine[Any, Any, None] | None = None
 
     def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:
         """Handle every row; what is sent goes out by ``context.emit``.
@@ -77,9 +78,12 @@ class AgentOperator:
             FaustProgramError: the agent returns without asking for an event.
         """
         turn = Turn(self._agent.name, context, self._topics, self._tables)
+        rows = frame.select(PARTITION, KEY_COLUMN, VALUE_COLUMN).rows()
+        self._feed.supply(deque(Incoming(*row) for row in rows), turn)
         before = self._runtime.begin(turn)
         try:
-            self._handle(frame, turn)
+            while self._feed.left:
+                self._run(turn)
         finally:
             self._runtime.begin(before)
         for topic in dict.fromkeys(record.topic for record in turn.sent):
@@ -88,73 +92,88 @@ class AgentOperator:
 
     def close(self) -> None:
         """End the agent and its event loop."""
-        if self._loop is None or self._loop.is_closed():
-            return
-        if self._task is not None and not self._task.done():
-            self._task.cancel()
-            self._loop.run_until_complete(asyncio.wait([self._task]))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
+        if self._running is not None:
+            with contextlib.suppress(Exception):  # what the user's clean-up raises interests nobody any more
+                self._running.close()
+            self._running = None
+        if self._loop is not None:
+            self._loop.close()
+            self._loop = None
 
     def __del__(self) -> None:
         # The runtime makes operators anew after a loss of ownership and has no other word for their end.
         self.close()
 
-    def _handle(self, frame: pl.DataFrame, turn: Turn) -> None:
-        rows = frame.select(PARTITION, KEY_COLUMN, VALUE_COLUMN).rows()
-        if not rows:
-            return
+    def _run(self, turn: Turn) -> None:
+        """Run the agent until it has asked for more than there is, or has ended."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-        waiting = deque(Incoming(*row) for row in rows)
-        while waiting:
-            self._loop.run_until_complete(self._run(waiting, turn))
-
-    async def _run(self, waiting: deque[Incoming], turn: Turn) -> None:
-        """Run the agent until it has asked for more than there is, or has ended."""
-        if self._feed is None or self._task is None:
-            self._feed = _Feed(self._key, self._agent.topic.value)
-            self._task = asyncio.ensure_future(self._agent.run(Stream(self._feed)))
-        idle = self._feed.supply(waiting, turn)
-        left = len(waiting)
-        await self._wait(self._task, idle, turn)
-        if not self._task.done():
-            return
-        error = self._task.exception()
-        self._feed = self._task = None
-        self._settle(error, turn, started=len(waiting) < left)
-
-    async def _wait(self, task: asyncio.Task[None], idle: asyncio.Future[None], turn: Turn) -> None:
-        """Until the agent is idle or ended; the deadline is per event, not per batch."""
-        event, since = turn.event, self._clock()
-        while True:
-            done, _ = await asyncio.wait({task, idle}, timeout=self._timeout_s, return_when=asyncio.FIRST_COMPLETED)
-            if done:
+        if self._running is None:
+            self._running = self._agent.run(Stream(self._feed))
+        left = self._feed.left
+        try:
+            ended = self._loop.run_until_complete(self._drive(self._running, turn))
+        except Exception as error:
+            self._running = None
+            if turn.event is None or isinstance(error, AgentStuckError):
+                raise
+            self._reject(turn, turn.event, error)
+        else:
+            if not ended:
                 return
-            if turn.event is event and self._clock() - since >= self._timeout_s:
-                key = event.key if event is not None else None
-                place = f"the event with key {key!r} of task {event.partition}" if event is not None else "its start"
-                raise AgentStuckError(
-                    f"agent {self._agent.name!r} has not finished {place} in {self._timeout_s:g} s: "
-                    "give what it awaits a deadline, or raise stream_processing_timeout"
-                )
-            event, since = turn.event, self._clock()
-
-    def _settle(self, error: BaseException | None, turn: Turn, *, started: bool) -> None:
-        """What the end of the agent means for the event in hand."""
-        if error is None:
-            if turn.event is None and not started:
+            self._running = None
+            turn.keep()
+            if self._feed.left == left:
                 raise FaustProgramError(
                     f"agent {self._agent.name!r} returned without asking for an event: iterate over its stream"
                 )
-            turn.keep()
-        elif not isinstance(error, Exception) or turn.event is None:
-            raise error
-        else:
-            event = turn.event
-            turn.drop()
-            reason = f"agent {self._agent.name!r}, key {event.key!r}: {type(error).__name__}: {error}"
-            turn.context.dead_letter(event.partition, event.value or b"", reason)
+
+    async def _drive(self, running: Coroutine[Any, Any, None], turn: Turn) -> bool:
+        """Whether the agent ended; else it waits for an event."""
+        watchdog = _Watchdog(turn, self._timeout_s, self._clock)
+        try:
+            return await UntilAsked(running)
+        except asyncio.CancelledError:
+            if not watchdog.barked:
+                raise RuntimeError("something that the agent awaited was cancelled") from None
+            raise AgentStuckError(
+                f"agent {self._agent.name!r} has not finished {_place(turn.event)} in {self._timeout_s:g} s: "
+                "give what it awaits a deadline, or raise stream_processing_timeout"
+            ) from None
+        finally:
+            watchdog.stop()
+
+    def _reject(self, turn: Turn, event: Incoming, error: Exception) -> None:
+        turn.drop()
+        reason = f"agent {self._agent.name!r}, key {event.key!r}: {type(error).__name__}: {error}"
+        turn.context.dead_letter(event.partition, event.value or b"", reason)
+
+
+class _Watchdog:
+    """Cancels the running task if one event takes longer than the deadline."""
+
+    def __init__(self, turn: Turn, timeout_s: float, clock: Callable[[], float]) -> None:
+        self.barked = False
+        self._turn = turn
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._watch()
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _watch(self) -> None:
+        self._event, self._since = self._turn.event, self._clock()
+        self._timer = self._loop.call_later(self._timeout_s, self._look)
+
+    def _look(self) -> None:
+        if self._turn.event is not self._event or self._clock() - self._since < self._timeout_s:
+            self._watch()
+        elif self._task is not None:
+            self.barked = True
+            self._task.cancel()
 
 
 class _Feed:
@@ -165,35 +184,30 @@ class _Feed:
         self._value = value
         self._waiting: deque[Incoming] = deque()
         self._turn: Turn | None = None
-        self._idle: asyncio.Future[None] | None = None
-        self._more: asyncio.Future[None] | None = None
 
-    def supply(self, waiting: deque[Incoming], turn: Turn) -> asyncio.Future[None]:
-        """Give a batch; the future is done when the agent has asked for more."""
-        loop = asyncio.get_running_loop()
-        self._waiting, self._turn, self._idle = waiting, turn, loop.create_future()
-        if self._more is not None:
-            self._more.set_result(None)
-            self._more = None
-        return self._idle
+    @property
+    def left(self) -> int:
+        """Rows that the agent has not asked for yet."""
+        return len(self._waiting)
+
+    def supply(self, waiting: deque[Incoming], turn: Turn) -> None:
+        """Give a batch."""
+        self._waiting, self._turn = waiting, turn
 
     async def next_event(self) -> Event:
         """See :class:`towpath.faust.streams.Feed`."""
         while True:
             if self._turn is not None:
                 self._turn.keep()
-            if not self._waiting:
-                await self._wait_for_more()
+            if not self._waiting or self._turn is None:
+                await Asked()
                 continue
-            event = self._decoded(self._waiting.popleft())
+            event = self._decoded(self._waiting.popleft(), self._turn)
             if event is not None:
                 return event
 
-    def _decoded(self, row: Incoming) -> Event | None:
+    def _decoded(self, row: Incoming, turn: Turn) -> Event | None:
         """The event, or None if it is poison."""
-        turn = self._turn
-        if turn is None:
-            raise AssertionError("a feed with rows has a turn")
         try:
             event = Event(self._key.loads(row.key), self._value.loads(row.value))
         except ValidationError as error:
@@ -201,12 +215,6 @@ class _Feed:
             return None
         turn.event = row
         return event
-
-    async def _wait_for_more(self) -> None:
-        self._more = asyncio.get_running_loop().create_future()
-        if self._idle is not None and not self._idle.done():
-            self._idle.set_result(None)
-        await self._more
 
 
 class GroupOperator:
@@ -238,3 +246,7 @@ def _frame(records: list[Outgoing]) -> pl.DataFrame:
         VALUE_COLUMN: [record.value for record in records],
     }
     return pl.DataFrame(columns, schema=FRAME_SCHEMA)
+
+
+def _place(event: Incoming | None) -> str:
+    return "its start" if event is None else f"the event with key {event.key!r} of task {event.partition}"

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 from towpath.faust.agents import Agent
+from towpath.faust.driving import Asked
 from towpath.faust.errors import FaustProgramError
 from towpath.faust.streams import Grouping, Stream
 from towpath.faust.topics import Event
 from towpath.query.errors import QueryError
-
-
-class _Asked:
-    """What the probing feed yields to whoever drives the agent."""
-
-
-_ASKED = _Asked()
-
-
-class _AskOnce:
-    def __await__(self) -> Generator[_Asked, None, None]:
-        yield _ASKED
 
 
 class _ProbeFeed:
@@ -28,7 +15,7 @@ class _ProbeFeed:
 
     async def next_event(self) -> Event:
         """Hand control to the probe, which never gives an event."""
-        await _AskOnce()
+        await Asked()
         raise AssertionError("the probe closes the agent instead of giving it an event")
 
 
@@ -55,6 +42,6 @@ def probe(agent: Agent) -> Grouping | None:
         ) from error
     finally:
         running.close()
-    if first is not _ASKED:
+    if not isinstance(first, Asked):
         raise FaustProgramError(f"agent {agent.name!r} waits for something else before it asks for its first event")
     return stream.grouping

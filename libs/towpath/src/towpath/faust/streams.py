@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from towpath.faust.errors import FaustProgramError, UnsupportedFaustFeatureError
 from towpath.faust.models import FieldDescriptor
 from towpath.faust.topics import Event
+
+T = TypeVar("T")
 
 _INSTEAD = {
     "take": "collect in a table, or use towpath.Query, whose steps work on batches",
@@ -95,22 +97,23 @@ class Stream:
         self._filters.append(keep)
         return self
 
-    async def events(self) -> AsyncIterator[Event]:
+    def events(self) -> AsyncIterator[Event]:
         """Values with their keys."""
+        return _Reader(self._next, lambda event: event)
+
+    def items(self) -> AsyncIterator[tuple[Any, Any]]:
+        """Pairs of key and value."""
+        return _Reader(self._next, lambda event: (event.key, event.value))
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        """The values."""
+        return _Reader(self._next, lambda event: event.value)
+
+    async def _next(self) -> Event:
         while True:
             event = await self._feed.next_event()
             if all(keep(event.value) for keep in self._filters):
-                yield event
-
-    async def items(self) -> AsyncIterator[tuple[Any, Any]]:
-        """Pairs of key and value."""
-        async for event in self.events():
-            yield event.key, event.value
-
-    async def __aiter__(self) -> AsyncIterator[Any]:
-        """The values."""
-        async for event in self.events():
-            yield event.value
+                return event
 
     def __getattr__(self, name: str) -> Any:
         """Name what Faust's streams have besides."""
@@ -120,3 +123,14 @@ class Stream:
 
     def __and__(self, other: object) -> Stream:
         raise UnsupportedFaustFeatureError("joining streams by &", _INSTEAD["combine"])
+
+
+class _Reader(AsyncIterator[T]):
+    """Iterates over a stream; no async generator, since those need an event loop to be closed."""
+
+    def __init__(self, following: Callable[[], Awaitable[Event]], view: Callable[[Event], T]) -> None:
+        self._following = following
+        self._view = view
+
+    async def __anext__(self) -> T:
+        return self._view(await self._following())
