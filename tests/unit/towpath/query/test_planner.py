@@ -210,3 +210,16 @@ def test_operators_are_made_anew_for_every_replica(query, events):
     events.filter(pl.col("price") > 1).sink("out")
     (operator, *_) = query.plan().stage("source").operators
     assert operator.make() is not operator.make()
+
+
+def add_one(row, state):
+    state.set(state.get(0) + 1)
+    yield {"auction": row["auction"], "n": state.get()}
+
+
+def test_process_names_its_stage_and_table_after_the_function(query, events):
+    counted = events.key_by("auction").process(add_one, schema={"auction": pl.Int64, "n": pl.Int64})
+    counted.sink("out")
+    stage = query.plan().stage("add_one")
+    assert [table.name for table in stage.tables] == ["add_one"]
+    assert stage.inputs[0].schema == SCHEMA

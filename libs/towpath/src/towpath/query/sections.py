@@ -11,7 +11,6 @@ from towpath.query.check import Schema
 from towpath.query.errors import GraphError
 from towpath.query.graph import Apply, Cut, Graph, Head, Node, Sink, Source, head_of
 from towpath.query.names import check_topic
-from towpath.query.plan import Edge
 
 Exit = Cut | Sink
 
@@ -87,8 +86,6 @@ def _check_section(section: Section) -> None:
     _check_unique(tables, f"stage {name!r} has two tables named {{}}: give one step another name")
     if len(tables) >= layout.MAX_TABLES:
         raise GraphError(f"stage {name!r} has {len(tables)} tables; fewer than {layout.MAX_TABLES} fit")
-    if tables and isinstance(section.head, Cut) and section.head.edge is Edge.RANDOM:
-        raise GraphError(f"stage {name!r} keeps state behind a random edge: begin it by key_by(…).stage(…)")
 
 
 def _check_topics(sections: list[Section], app: str) -> None:
