@@ -268,6 +268,7 @@ class Replica:
                 wait_s=self._settings.wait_s,
                 stop=self._controls.stopping,
                 pause=self._controls.pause,
+                monotonic_s=self._clock.monotonic_s,
             )
         finally:
             admin.close()

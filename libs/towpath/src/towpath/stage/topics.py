@@ -98,6 +98,7 @@ def prepare_topics(
     wait_s: float,
     stop: Callable[[], bool],
     pause: Callable[[float], object],
+    monotonic_s: Callable[[], float] = monotonic,
 ) -> dict[str, TopicInfo]:
     """Create what is missing, check what exists; wait for broker and source topics until the deadline.
 
@@ -107,12 +108,12 @@ def prepare_topics(
         TopicMismatchError: see :func:`check_topic`.
         StopRequestedError: asked to stop while waiting.
     """
-    deadline = monotonic() + wait_s
+    deadline_s = monotonic_s() + wait_s
     while True:
         try:
             return _prepare_once(admin, plan, replication)
         except (KafkaUnavailableError, TopicMissingError):
-            if monotonic() >= deadline:
+            if monotonic_s() >= deadline_s:
                 raise
         if stop():
             raise StopRequestedError("asked to stop while waiting for broker and topics")
