@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from statemgr.errors import ProducerLostError
-from towpath.testing import Record, StageDriver, StillBusyError
 
+from statemgr.errors import ProducerLostError
 from tests.unit.towpath.stage.plans import DEAD, SINK, SOURCE, bids, count_stage, key_count, pass_stage
+from towpath.testing import Record, StageDriver, StillBusyError
 
 
 def test_a_whole_query_runs_to_idle_and_shows_outputs_state_and_lag() -> None:
