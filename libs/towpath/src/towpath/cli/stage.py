@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -15,6 +16,9 @@ from towpath.cli.options import (
     StateDirOption,
     parse_pairs,
 )
+
+POLARS_THREADS = "1"
+"""A replica is made for one core; more replicas, not more threads, use more cores. Read when Polars is loaded."""
 
 
 def stage(
@@ -50,6 +54,7 @@ def stage(
 
     Example: towpath stage queries.key_count --stage count --replica-index 0 --replica-count 2
     """
+    os.environ.setdefault("POLARS_MAX_THREADS", POLARS_THREADS)
     from towpath.launch.deathsig import die_with_parent as tie
     from towpath.stage.service import run_stage
     from towpath.stage.settings import load_settings

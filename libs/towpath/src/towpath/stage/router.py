@@ -15,7 +15,7 @@ from statemgr.partitioner import partitions_of
 from towpath.operators.arrow_frames import encode_frames
 from towpath.operators.bytes_rows import encode_bytes
 from towpath.operators.json_encode import encode_json
-from towpath.operators.keys import key_bytes
+from towpath.operators.keys import key_bytes, null_keys
 from towpath.query.plan import PARTITION, Edge, Format, OutputPlan
 
 RANDOM_ROWS = 256
@@ -107,11 +107,20 @@ class Router:
     def _split(self, frame: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
         match self._plan.edge:
             case Edge.HASH:
-                return _by_target(frame, partitions_of(key_bytes(frame, self._plan.key), self._partitions))
+                return self._by_key(frame)
             case Edge.FORWARD:
                 return _by_target(frame, frame.get_column(PARTITION).to_numpy() % self._partitions)
             case Edge.RANDOM:
                 return self._round_robin(frame)
+
+    def _by_key(self, frame: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
+        """Rows by the hash of their key; records of user code may have none, and then go round robin."""
+        missing = null_keys(frame, self._plan.key)
+        if missing is not None:
+            yield from self._round_robin(frame.filter(missing))
+            frame = frame.filter(~missing)
+        if frame.height:
+            yield from _by_target(frame, partitions_of(key_bytes(frame, self._plan.key), self._partitions))
 
     def _round_robin(self, frame: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
         slices = max(1, min(self._partitions, frame.height // RANDOM_ROWS))
