@@ -12,13 +12,20 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class TowpathError(Exception):
     """Base of all errors of the runtime."""
 
+    exit_status: ClassVar[int] = 1
+    """Status of a command that ends with this error: 2 where its call has to be changed first."""
+
 
 class SettingsError(TowpathError, ValueError):
     """A setting is missing or wrong; the text names it and the remedy."""
+
+    exit_status: ClassVar[int] = 2
 
 
 class StageStoppedError(TowpathError):

@@ -13,13 +13,9 @@ from towpath.cli.run import run
 from towpath.cli.stage import stage
 from towpath.cli.state import state_app
 from towpath.cli.topics import topics
-from towpath.errors import SettingsError, TowpathError
-from towpath.query.errors import QueryError
+from towpath.errors import TowpathError
 
 __all__ = ["app", "main"]
-
-EXIT_FAILED = 1
-EXIT_USAGE = 2
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -43,12 +39,6 @@ def main() -> None:
     """Run the command line; an error is one line on standard error, never a stack trace alone."""
     try:
         app()
-    except (SettingsError, QueryError) as error:
-        _fail(error, EXIT_USAGE)
     except (StateError, TowpathError) as error:
-        _fail(error, EXIT_FAILED)
-
-
-def _fail(error: Exception, status: int) -> None:
-    typer.echo(f"error: {error}", err=True)
-    sys.exit(status)
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_status if isinstance(error, TowpathError) else TowpathError.exit_status)

@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import ClassVar
 
 from towpath.errors import TowpathError
 
 
 class QueryError(TowpathError, ValueError):
     """The query can't be planned."""
+
+    exit_status: ClassVar[int] = 2
 
 
 class UnknownColumnError(QueryError, LookupError):
