@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 import structlog
 
-from statemgr.errors import ProducerLostError, StopRequestedError
+from statemgr.errors import CorruptStoreError, ProducerLostError, StopRequestedError
 from statemgr.kafka.ports import Kafka
 from statemgr.layout import changelog_topic, consumer_group, transactional_id
 from statemgr.state import TaskState
@@ -134,7 +134,7 @@ class Replica:
             raise
 
     def turn(self) -> int:
-        """One turn of life: become owner if need be, else :meth:`step`. A lost producer is survived (R4).
+        """One turn of life: become owner if need be, else :meth:`step`. A lost producer (R4) or store is survived.
 
         Returns:
             Kafka records taken.
@@ -153,7 +153,10 @@ class Replica:
             self.drop(str(error))
             self._controls.pause(self._backoff_s)
             self._backoff_s = min(2 * self._backoff_s, LAST_BACKOFF_S)
-            return 0
+        except CorruptStoreError as error:
+            self.drop(f"{error}; the changelog rebuilds it")
+            self._backend.destroy(error.task, error.epoch)
+        return 0
 
     def start(self) -> None:
         """Prepare topics, fence former owners, restore state: afterwards the replica owns its tasks.
