@@ -1,4 +1,10 @@
-"""Runs a stage's operators over a batch: the context that they see, and what they give for each output topic."""
+"""Runs a stage's operators over a batch: the context that they see, and what they give for each output topic.
+
+A stateless operator judges each row by itself. When it raises on a batch (a cast that fails, an error in a user's
+function), the batch is halved until the bad rows are alone; these go to the dead-letter topic, the others go on. One
+bad row in a batch of n costs about 2·log2(n) more calls. Operators with state are called once: they handle their own
+rows, and what they did before they raised can't be undone here.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +12,20 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from statemgr.errors import StateError
 from statemgr.state import TaskState
-from towpath.query.plan import StagePlan
+from towpath.errors import TowpathError
+from towpath.operators.json_encode import encode_json
+from towpath.operators.rows import Filter, Keep, MapBatches, RequireKey, Select, WithColumns
+from towpath.query.plan import PARTITION, Operator, StagePlan
 from towpath.stage.deadletter import DeadLetters
 from towpath.stage.metrics import StageMetrics
 
 PASS = "pass"  # noqa: S105 - a name, not a secret
 """Name under which a stage without operators is measured."""
+
+STATELESS = (Filter, Keep, MapBatches, RequireKey, Select, WithColumns)
+"""Operators whose result for a row depends on that row alone, so that a part of a batch can be processed again."""
 
 
 class OperatorChain:
@@ -43,7 +56,7 @@ class OperatorChain:
         self._emitted = []
         for name, operator in self._operators:
             with self._metrics.operator(name, frame.height):
-                frame = operator.process(frame, self)
+                frame = self._process(name, operator, frame)
             self._metrics.left(name, frame.height)
         return self._emitted + [(topic, frame) for topic in self._defaults]
 
@@ -56,3 +69,42 @@ class OperatorChain:
         if topic not in self._topics:
             raise LookupError(f"the stage has no output {topic!r}; its outputs: {', '.join(sorted(self._topics))}")
         self._emitted.append((topic, frame))
+
+    def _process(self, name: str, operator: Operator, frame: pl.DataFrame) -> pl.DataFrame:
+        if not isinstance(operator, STATELESS):
+            return operator.process(frame, self)
+        try:
+            return operator.process(frame, self)
+        except (StateError, TowpathError):
+            raise
+        except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001 - user code may raise anything
+            none = self._without_rows(operator, frame, error)
+            return pl.concat([none, *self._bisect(name, operator, frame, error)])
+
+    def _without_rows(self, operator: Operator, frame: pl.DataFrame, cause: BaseException) -> pl.DataFrame:
+        """What the operator gives for no rows; if it fails even so, it is the operator that is wrong, not a row."""
+        try:
+            return operator.process(frame.clear(), self)
+        except (Exception, pl.exceptions.PanicException):  # noqa: BLE001 - as above
+            raise cause from None
+
+    def _bisect(self, name: str, operator: Operator, frame: pl.DataFrame, error: BaseException) -> list[pl.DataFrame]:
+        """Results of the parts that can be processed; rows that can't be become dead letters."""
+        if frame.height == 1:
+            self.dead_letter(frame.item(0, PARTITION), _readable(frame), f"{name}: {type(error).__name__}: {error}")
+            return []
+        half = frame.height // 2
+        results: list[pl.DataFrame] = []
+        for part in (frame.head(half), frame.tail(frame.height - half)):
+            try:
+                results.append(operator.process(part, self))
+            except (StateError, TowpathError):
+                raise
+            except (Exception, pl.exceptions.PanicException) as again:  # noqa: BLE001 - user code may raise anything
+                results += self._bisect(name, operator, part, again)
+        return results
+
+
+def _readable(row: pl.DataFrame) -> bytes:
+    """A row as JSON; bytes, for which JSON has no form, in hexadecimal."""
+    return encode_json(row.with_columns(pl.col(pl.Binary).bin.encode("hex")))[0]
