@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from towpath.broker import LocalBroker
 
 from tests.harness.deployment import Deployment, deployed
 from tests.harness.load import Load
@@ -22,6 +21,7 @@ from tests.harness.reference import (
     final_counts,
 )
 from tests.harness.strikes import History, carry_out, schedule
+from towpath.broker import LocalBroker
 
 pytestmark = pytest.mark.slow
 
@@ -50,10 +50,12 @@ def struck(
 ) -> Callable[..., tuple[Deployment, list[Bid]]]:
     """Run a query under load and kills, drain and stop it; gives it with the bids that were sent."""
 
-    def run(
-        deployment: Deployment, history: History, victims: list[str], kills: int
-    ) -> tuple[Deployment, list[Bid]]:
-        with told(history, request), deployed(deployment), Load(own_broker.bootstrap, deployment.source, rate=RATE) as load:
+    def run(deployment: Deployment, history: History, victims: list[str], kills: int) -> tuple[Deployment, list[Bid]]:
+        with (
+            told(history, request),
+            deployed(deployment),
+            Load(own_broker.bootstrap, deployment.source, rate=RATE) as load,
+        ):
             carry_out(schedule(history.seed, victims, kills), deployment, history)
             load.stop()
             history.add(f"load stopped after {load.sent} events")

@@ -10,15 +10,15 @@ from typing import Any
 
 import msgspec
 import polars as pl
-from statemgr.layout import consumer_group
-from towpath.query.loading import load_query
-from towpath.query.plan import QueryPlan
-from towpath.stage.dump import dump_state
 
+from statemgr.layout import consumer_group
 from tests.harness.load import create_topic
 from tests.harness.processes import ReplicaProcess
 from tests.harness.topics import GroupLag, read_topic
 from tests.harness.waiting import wait_for
+from towpath.query.loading import load_query
+from towpath.query.plan import QueryPlan
+from towpath.stage.dump import dump_state
 
 DRAIN_LIMIT_S = 60.0
 """For working off what the load has left: thousands of events a second remain after a kill, plus restarts."""

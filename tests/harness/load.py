@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-import nexmark
 import numpy as np
+
+import nexmark
 from statemgr.kafka.confluent import ConfluentKafka
 from statemgr.kafka.ports import TopicSpec
 

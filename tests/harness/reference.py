@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+
 from queries.map_map import CHEAP_BELOW, DEAR_FROM, MILLI_EURO_PER_DOLLAR
 
 _EXAMPLES = 5

@@ -17,7 +17,7 @@ TWO_AT_ONCE = 0.2
 WIPED = 0.3
 """Share of kills that take the state directory along."""
 
-SETTLED = 0.6
+SETTLED = 0.45
 """Share of strikes that wait until all replicas run. The others come during start and restore."""
 
 

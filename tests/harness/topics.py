@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from statemgr.kafka.confluent import ConfluentKafka
 from statemgr.kafka.ports import Message
 from statemgr.types import TopicPartition
-
 from tests.harness.waiting import wait_for
 
 READ_LIMIT_S = 30.0

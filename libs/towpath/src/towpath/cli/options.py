@@ -12,10 +12,13 @@ import typer
 from towpath.errors import SettingsError
 
 QueryArgument = Annotated[str, typer.Argument(help="Module that holds the query, e.g. queries.key_count")]
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+"""Address of Kafka unless one is named; that of a stage's settings."""
+
 BootstrapOption = Annotated[
     str | None,
     typer.Option(
-        help="Kafka bootstrap servers, host:port,…", envvar="TOWPATH_BOOTSTRAP", show_default="127.0.0.1:9092"
+        help="Kafka bootstrap servers, host:port,…", envvar="TOWPATH_BOOTSTRAP", show_default=DEFAULT_BOOTSTRAP
     ),
 ]
 SetOption = Annotated[

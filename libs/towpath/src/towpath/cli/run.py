@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from towpath.cli.options import (
+    DEFAULT_BOOTSTRAP,
     BootstrapOption,
     KafkaConfigOption,
     OptionOption,
@@ -50,7 +51,7 @@ def run(
     from towpath.launch import Pipeline, programs_of
     from towpath.launch.topics import prepare_query_topics
     from towpath.query.loading import load_query
-    from towpath.stage.settings import read_properties
+    from towpath.stage.connect import connect
 
     plan = load_query(query, parse_pairs(set_, "--set"))
     programs = programs_of(
@@ -62,7 +63,7 @@ def run(
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    prepare_query_topics(plan, bootstrap or "127.0.0.1:9092", read_properties(kafka_config), stop)
+    prepare_query_topics(plan, connect(bootstrap or DEFAULT_BOOTSTRAP, kafka_config), stop)
     with Pipeline(programs, run_dir / plan.app) as pipeline:
         typer.echo(f"{plan.app}: {len(programs)} processes; logs in {run_dir / plan.app}", err=True)
         status = _watch(pipeline, stop)

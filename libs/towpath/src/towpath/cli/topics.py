@@ -8,7 +8,15 @@ from typing import Annotated
 
 import typer
 
-from towpath.cli.options import BootstrapOption, JsonOption, KafkaConfigOption, QueryArgument, SetOption, parse_pairs
+from towpath.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    BootstrapOption,
+    JsonOption,
+    KafkaConfigOption,
+    QueryArgument,
+    SetOption,
+    parse_pairs,
+)
 
 
 def topics(
@@ -28,12 +36,11 @@ def topics(
     """
     from towpath.launch.topics import prepare_query_topics
     from towpath.query.loading import load_query
-    from towpath.stage.settings import read_properties
+    from towpath.stage.connect import connect
 
     names = prepare_query_topics(
         load_query(query, parse_pairs(set_, "--set")),
-        bootstrap or "127.0.0.1:9092",
-        read_properties(kafka_config),
+        connect(bootstrap or DEFAULT_BOOTSTRAP, kafka_config),
         threading.Event(),
         wait_s=wait_s,
         source_partitions=source_partitions,

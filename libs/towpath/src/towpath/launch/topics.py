@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 
-from statemgr.kafka.confluent import ConfluentKafka
-from statemgr.kafka.ports import Admin, TopicSpec
+from statemgr.kafka.ports import Admin, Kafka, TopicSpec
 from towpath.query.plan import QueryPlan
 from towpath.stage.topics import SOURCE_CONFIG, prepare_topics
 
@@ -18,8 +16,7 @@ _CALL_TIMEOUT_S = 10.0
 
 def prepare_query_topics(
     plan: QueryPlan,
-    bootstrap: str,
-    properties: Mapping[str, str],
+    kafka: Kafka,
     stop: threading.Event,
     *,
     wait_s: float = WAIT_S,
@@ -29,8 +26,7 @@ def prepare_query_topics(
 
     Args:
         plan: the query.
-        bootstrap: Kafka's address.
-        properties: further client properties.
+        kafka: the cluster.
         stop: set to give up waiting.
         wait_s: longest wait for broker and source topics.
         source_partitions: create missing source topics with that many partitions; None: wait for them.
@@ -42,7 +38,7 @@ def prepare_query_topics(
         KafkaUnavailableError, TopicMissingError, TopicMismatchError, StopRequestedError:
             see :func:`towpath.stage.topics.prepare_topics`.
     """
-    admin = ConfluentKafka(bootstrap, properties).admin()
+    admin = kafka.admin()
     try:
         if source_partitions is not None:
             _create_sources(admin, plan, source_partitions)

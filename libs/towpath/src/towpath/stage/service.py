@@ -10,17 +10,17 @@ from types import FrameType
 import structlog
 
 from statemgr.errors import StateError
-from statemgr.kafka.confluent import ConfluentKafka
 from statemgr.store import MemoryBackend, RocksBackend, RocksSettings, StoreBackend
 from towpath.errors import TowpathError
 from towpath.query.loading import load_query
 from towpath.query.plan import StagePlan
 from towpath.stage.clock import SystemClock
+from towpath.stage.connect import connect
 from towpath.stage.health import HttpServer, application, stalled
 from towpath.stage.logs import configure_logging
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.replica import Controls, Replica
-from towpath.stage.settings import StageSettings, read_properties
+from towpath.stage.settings import StageSettings
 
 log = structlog.get_logger()
 
@@ -46,7 +46,7 @@ def run_stage(settings: StageSettings) -> int:
     """
     configure_logging(stage=settings.stage, replica=settings.replica)
     plan = load_query(settings.query, settings.query_settings).stage(settings.stage)
-    kafka = ConfluentKafka(settings.bootstrap, read_properties(settings.kafka_config))
+    kafka = connect(settings.bootstrap, settings.kafka_config)
     stop = _stop_on_signals()
     clock = SystemClock()
     metrics = StageMetrics(plan.name, settings.replica)

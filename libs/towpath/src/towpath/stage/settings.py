@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from towpath.errors import SettingsError
+from towpath.stage.assignment import StaticAssignment
 
 
 class Guarantee(StrEnum):
@@ -69,10 +70,12 @@ def load_settings(values: Mapping[str, Any]) -> StageSettings:
         SettingsError: one line that names every wrong setting.
     """
     try:
-        return StageSettings(**{name: value for name, value in values.items() if value is not None})
+        settings = StageSettings(**{name: value for name, value in values.items() if value is not None})
     except ValidationError as error:
         problems = [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors()]
         raise SettingsError("wrong settings: " + "; ".join(problems)) from error
+    StaticAssignment(settings.replica_index, settings.replica_count)
+    return settings
 
 
 def read_properties(path: Path | None) -> dict[str, str]:
@@ -87,6 +90,8 @@ def read_properties(path: Path | None) -> dict[str, str]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise SettingsError(f"Kafka properties file {path} can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"Kafka properties file {path} can't be read: it is not text in UTF-8") from error
     properties: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         text = line.strip()
