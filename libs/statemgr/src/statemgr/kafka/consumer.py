@@ -51,6 +51,7 @@ class ConfluentConsumer:
         self._starts: dict[TopicPartition, int] = {}
         self._resting: dict[TopicPartition, int] = {}
         self._known: set[str] = set()
+        self._doubtful = False
         self._pending: list[tuple[TopicPartition | None, StateError]] = []
         self._client = Client({**settings, "error_cb": self._on_error})
 
@@ -114,6 +115,8 @@ class ConfluentConsumer:
                 messages += self._client.consume(wanted - 1, 0)
         if any(message.error() is not None for message in messages):
             messages = self._without_errors(messages)
+        if self._doubtful:
+            self._look_for_missing()
         if self._pending and not messages:
             raise self._pending.pop(0)[1]
         return cast("list[Message]", messages)
@@ -187,8 +190,7 @@ class ConfluentConsumer:
         elif reaction is Reaction.INPUT_LOST and partition is not None:
             self._pending.append((partition, self._input_lost(partition, message.offset(), error)))
         elif reaction is Reaction.MISSING:
-            reason = f"{partition or topic} can't be read: {error.str()}; it was deleted or never created"
-            self._pending.append((partition, TopicMissingError(reason)))
+            self._pending.append((partition, _missing(partition or topic, error.str())))
         else:
             self._pending.append((None, named("reading", error, self._requests.bootstrap)))
 
@@ -204,16 +206,40 @@ class ConfluentConsumer:
         )
 
     def _on_error(self, error: KafkaError) -> None:
-        if classify(error, Source.EVENT) is Reaction.REFUSED:
+        reaction = classify(error, Source.EVENT)
+        if reaction is Reaction.REFUSED:
             self._pending.append((None, named("connecting", error, self._requests.bootstrap)))
         else:
+            # Of a missing topic the client says here only that there is one.
+            self._doubtful = self._doubtful or reaction is Reaction.MISSING
             self._count(error)
+
+    def _look_for_missing(self) -> None:
+        """Name the assigned partitions that do not exist."""
+        self._doubtful = False
+        for topic in sorted({at.topic for at in self._starts}):
+            try:
+                found = self._client.list_topics(topic, timeout=WARM_S).topics.get(topic)
+            except KafkaException as error:
+                self._count(error.args[0])
+                self._doubtful = True
+                return
+            existing = {} if found is None or found.error is not None else found.partitions
+            self._pending += [
+                (at, _missing(at, "unknown to the broker"))
+                for at in sorted(self._starts)
+                if at.topic == topic and at.partition not in existing
+            ]
 
     def _count(self, error: KafkaError) -> None:
         name = error.name()
         level = logging.DEBUG if self.notes[name] else logging.WARNING
         self.notes[name] += 1
         log.log(level, "consumer of %s: %s: %s", self._requests.bootstrap, name, error.str())
+
+
+def _missing(what: object, reason: str) -> TopicMissingError:
+    return TopicMissingError(f"{what} can't be read: {reason}; it was deleted or never created")
 
 
 def _at(positions: Mapping[TopicPartition, int]) -> list[ClientPartition]:

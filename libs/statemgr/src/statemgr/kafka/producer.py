@@ -6,7 +6,6 @@ import logging
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -40,9 +39,6 @@ with a stopped broker it was seen to take as long as the stop, so it goes on in 
 
 T = TypeVar("T")
 
-# A fenced producer has nothing left to abort, and says so whenever it is closed.
-warnings.filterwarnings("ignore", message="Producer abort_transaction failed during close", category=RuntimeWarning)
-
 
 class ConfluentProducer:
     """Implements :class:`~statemgr.kafka.ports.Producer`; for one thread.
@@ -62,6 +58,8 @@ class ConfluentProducer:
         self._group_settings = group_settings
         self._groups: dict[str, Any] = {}
         self._lost: str | None = None
+        self._open = False
+        self._closed = False
         self._failure: tuple[KafkaError, str] | None = None
         config = {**settings, "error_cb": self._on_error}
         if not self._transactional:
@@ -77,12 +75,14 @@ class ConfluentProducer:
             RetryableKafkaError: not done before the deadline; may be repeated on this or a new instance (R17).
             ProducerLostError: anything else.
         """
+        self._check()
         self._repeat("init_transactions", timeout_s, self._client.init_transactions, repeatable=True)
 
     def begin(self) -> None:
         """Begin a transaction."""
         self._check()
         self._call("begin", self._client.begin_transaction)
+        self._open = True
 
     def produce(
         self,
@@ -177,9 +177,13 @@ class ConfluentProducer:
     def send_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: str, timeout_s: float) -> None:
         """Add group offsets with metadata to the transaction.
 
+        With a silent broker the client overruns ``timeout_s`` up to its socket time-out,
+        :data:`~statemgr.kafka.settings.PRODUCER_SOCKET_TIMEOUT_MS`.
+
         Raises:
             ProducerLostError: no definite yes before the deadline.
         """
+        self._check()
         if not offsets:
             return
         entries = [
@@ -198,7 +202,9 @@ class ConfluentProducer:
                 leave that record out.
             ProducerLostError: refused, or no answer before the deadline: the outcome is not known.
         """
+        self._check()
         self._repeat("commit", timeout_s, self._client.commit_transaction)
+        self._open = False
 
     def abort(self, timeout_s: float) -> None:
         """Abort; returns only with a definite answer.
@@ -206,12 +212,20 @@ class ConfluentProducer:
         Raises:
             ProducerLostError: refused, or no answer before the deadline.
         """
+        self._check(after_failure=True)
         self._repeat("abort", timeout_s, self._client.abort_transaction, after_failure=True)
+        self._open = False
 
     def close(self) -> None:
         """Free the client; queued records are dropped and an open transaction is aborted, if the broker answers."""
+        if self._closed:
+            return
+        self._closed = True
+        abort = self._open and self._lost is None
         self._lost = self._lost or "closed"
-        thread = threading.Thread(target=_close, args=(self._client,), name="kafka-producer-close", daemon=True)
+        handover = [self._client]
+        del self._client
+        thread = threading.Thread(target=_close, args=(handover, abort), name="kafka-producer-close", daemon=True)
         thread.start()
         thread.join(CLOSE_WAIT_S)
 
@@ -224,7 +238,6 @@ class ConfluentProducer:
         repeatable: bool = False,
         after_failure: bool = False,
     ) -> None:
-        self._check(after_failure=after_failure)
         deadline = time.monotonic() + timeout_s
         while True:
             left = max(deadline - time.monotonic(), 0.001)
@@ -286,13 +299,16 @@ class ConfluentProducer:
             self._raise(f"delivery to {topic}", error, at_broker=True)
 
     def _make_room(self, deadline: float) -> None:
-        self._call("poll", self._client.poll, QUEUE_POLL_S)
-        self._check()
-        if time.monotonic() >= deadline:
-            raise RetryableKafkaError(
-                f"the queue of {len(self._client)} records found no room for {QUEUE_FULL_DEADLINE_S:g} s: "
-                f"Kafka at {self._bootstrap} does not acknowledge records"
-            )
+        """Wait until half of the queue is free: a caller that came back for every free place would only wait."""
+        full = len(self._client)
+        while len(self._client) > full // 2:
+            if time.monotonic() >= deadline:
+                raise RetryableKafkaError(
+                    f"the queue of {full} records found no room for {QUEUE_FULL_DEADLINE_S:g} s: "
+                    f"Kafka at {self._bootstrap} does not acknowledge records"
+                )
+            self._call("poll", self._client.poll, QUEUE_POLL_S)
+            self._check()
 
     def _group(self, group: str) -> Any:
         """The group's identity as the client wants it: taken from a consumer that never joins."""
@@ -327,9 +343,12 @@ def _innermost(strange: object) -> object:
     return strange
 
 
-def _close(client: Client) -> None:
+def _close(handover: list[Client], abort: bool) -> None:
+    """Abort if there is something to abort, and drop the last reference, which frees the client."""
+    client = handover.pop()
     try:
         client.purge()
-        client.close()
+        if abort:
+            client.close()
     except KafkaException as error:
         log.debug("closing a producer: %s", error)

@@ -1,8 +1,8 @@
-# ruff: noqa: SLF001 - codes of errors that arise in the client itself begin with an underscore
 """Queries and administration requests: repeated until a deadline, errors named once for all of them."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -23,6 +23,12 @@ PAUSE_S = 0.02
 
 GRACE_S = 0.25
 """Beyond a request's own time-out, for the client's thread to report it."""
+
+MAX_REQUEST_S = 5.0
+"""Longest single try: after a broker was away a request can wait for something that never comes."""
+
+REFRESH_S = 1.0
+"""For renewing the metadata between two tries."""
 
 MIN_REQUEST_S = 0.05
 """Shortest time-out handed to the client; below it the request would end before the broker can answer."""
@@ -56,7 +62,7 @@ class Requests:
         while True:
             left = deadline - time.monotonic()
             try:
-                return request(max(left, MIN_REQUEST_S))
+                return request(min(max(left, MIN_REQUEST_S), MAX_REQUEST_S))
             except FutureTimeoutError as error:
                 cause: Exception = error
             except KafkaException as error:
@@ -65,7 +71,15 @@ class Requests:
                 cause = error
             if deadline - time.monotonic() <= PAUSE_S:
                 raise unavailable(what, timeout_s, self.bootstrap, cause) from cause
+            self._refresh(deadline)
             time.sleep(PAUSE_S)
+
+    def _refresh(self, deadline: float) -> None:
+        """Renew the client's metadata: it repeats requests with an old leader epoch or controller for ever."""
+        left = min(deadline - time.monotonic(), REFRESH_S)
+        if left > 0:
+            with contextlib.suppress(KafkaException):
+                self.client.list_topics(timeout=left)
 
     def bounds(self, partition: TopicPartition, timeout_s: float) -> Bounds:
         """Log start and high watermark; asked as read_uncommitted (R6).
@@ -84,9 +98,9 @@ class Requests:
             )
             try:
                 return Bounds(start.result(left + GRACE_S).offset, end.result(left + GRACE_S).offset)
-            except KafkaException as error:
-                if error.args[0].code() == KafkaError._NOENT:  # no leader: since when, or for ever?
-                    self._check_exists(partition, left)
+            except KafkaException:
+                # A missing topic is answered like one without a leader for the moment.
+                self._check_exists(partition, left)
                 raise
 
         return self.repeat(f"offsets of {partition}", timeout_s, ask)

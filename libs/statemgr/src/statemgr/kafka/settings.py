@@ -91,7 +91,13 @@ Creation waits until the topic is visible, so this covers only brokers that lag 
 """
 
 SOCKET_TIMEOUT_MS = 10_000
-"""A request without an answer is given up before a transaction's time-out has passed twice."""
+"""How long a client waits for the answer to a request before it reconnects."""
+
+PRODUCER_SOCKET_TIMEOUT_MS = 5_000
+"""The same for producers: half of the transaction's time-out.
+
+librdkafka's ``send_offsets_to_transaction`` waits for this with a silent broker, whatever time-out it is called with.
+"""
 
 RECONNECT_BACKOFF_MS = 20
 """First pause before a lost connection is tried again."""
@@ -175,7 +181,7 @@ def producer_settings(bootstrap: str, name: str, extra: Mapping[str, str], *, tr
         "message.max.bytes": CLIENT_RECORD_BYTES,
         "queue.buffering.max.messages": PRODUCE_QUEUE_RECORDS,
         "queue.buffering.max.kbytes": PRODUCE_QUEUE_KBYTES,
-        **common_settings(bootstrap, name, extra),
+        **common_settings(bootstrap, name, {"socket.timeout.ms": str(PRODUCER_SOCKET_TIMEOUT_MS), **extra}),
         "enable.idempotence": True,
         "partitioner": "murmur2_random",
     }
