@@ -11,7 +11,7 @@ from loadgen.topics import Offsets
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["append_counts", "offsets_json", "read_records", "reader_options", "stamped", "stream_records"]
+__all__ = ["offsets_json", "read_records", "reader_options", "stamped", "stream_records"]
 
 STAMP_SCHEMA = "sched_ms BIGINT, sched_newest_ms BIGINT, events BIGINT"
 """What the jobs read of a record's JSON: oldest and newest intended time, and number of inputs, of an output."""
@@ -95,26 +95,4 @@ def stamped(records: DataFrame) -> DataFrame:
         "stamp.sched_ms",
         f.coalesce("stamp.sched_newest_ms", "stamp.sched_ms").alias("sched_newest_ms"),
         f.coalesce("stamp.events", f.lit(1)).alias("events"),
-    )
-
-
-def append_counts(rows: DataFrame, kind: str, value: str) -> DataFrame:
-    """Counts rows per second of append and millisecond of latency (see `loadgen.histogram`).
-
-    Args:
-        rows: Columns topic, append_ms and events, and what `value` needs.
-        kind: Name of the latency.
-        value: SQL expression of the latency in whole ms; null where there is none.
-    """
-    from pyspark.sql import functions as f
-
-    keyed = rows.select(
-        "topic",
-        f.lit(kind).alias("kind"),
-        f.expr("append_ms div 1000").alias("second"),
-        f.expr(value).cast("double").alias("value_ms"),
-        "events",
-    )
-    return keyed.groupBy("topic", "kind", "second", "value_ms").agg(
-        f.count("*").alias("rows"), f.sum("events").alias("events")
     )

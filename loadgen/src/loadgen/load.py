@@ -44,7 +44,7 @@ from loadgen.topics import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 __all__ = ["WARMUP_S", "LoadResult", "LoadSettings", "ProducerSettings", "Progress", "readers_for", "run_load"]
 
@@ -59,7 +59,7 @@ connection, cold code)."""
 POLL_S = 0.5
 """Interval of progress reports; each costs one request to the broker."""
 
-STOP_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 20
 """For Spark to stop a query or job after it was told to; the session's stopTimeout is the same."""
 
 
@@ -462,9 +462,10 @@ def measure_delays(records: DataFrame, settled_ms: int) -> Delays:
         .where("sched_ms IS NOT NULL")
         .selectExpr(f"sched_ms >= {settled_ms} AS settled", "CAST(append_ms - sched_ms AS DOUBLE) AS delay")
     )
-    counts = delays.groupBy("settled", "delay").count().toPandas().sort_values("delay")
+    counts: Any = delays.groupBy("settled", "delay").count().toPandas()
     if not len(counts):
         return Delays()
+    counts = counts.sort_values("delay")
     settled = counts[counts["settled"]] if counts["settled"].any() else counts.groupby("delay", as_index=False).sum()
     p50, p99, most = quantiles(settled["delay"].to_numpy(), settled["count"].to_numpy(), (0.5, 0.99, 1.0))
     return Delays(p50, p99, most, float(counts["delay"].max()))

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from loadgen.errors import ClockError, TopicError
 
@@ -125,12 +131,12 @@ def end_offsets(bootstrap: str, topic: str, *, committed: bool = False) -> Offse
         topic: Name.
         committed: Up to the last stable offset (what a read_committed reader sees), else the high watermark.
     """
-    return _list_offsets(bootstrap, topic, OffsetSpec.latest(), committed)
+    return _list_offsets(bootstrap, topic, OffsetSpec.latest(), committed)  # type: ignore[no-untyped-call]
 
 
 def earliest_offsets(bootstrap: str, topic: str) -> Offsets:
     """Offset of the first record that each partition still has."""
-    return _list_offsets(bootstrap, topic, OffsetSpec.earliest(), committed=False)
+    return _list_offsets(bootstrap, topic, OffsetSpec.earliest(), committed=False)  # type: ignore[no-untyped-call]
 
 
 def append_span_ms(bootstrap: str, topic: str, start: Offsets, end: Offsets) -> tuple[int, int] | None:
@@ -273,8 +279,9 @@ def _stamps_at(consumer: Consumer, topic: str, offsets: Offsets) -> list[int]:
     deadline = time.monotonic() + REQUEST_TIMEOUT_S
     while missing and time.monotonic() < deadline:
         for message in consumer.consume(64, timeout=0.05):
-            if message.error() is None and message.offset() <= offsets[message.partition()] + 1:
-                missing.discard(message.partition())
+            partition, offset = message.partition() or 0, message.offset() or 0
+            if message.error() is None and offset <= offsets[partition] + 1:
+                missing.discard(partition)
                 stamps.append(int(message.timestamp()[1]))
     if missing:
         raise TopicError(f"no record at {missing} of {topic} within {REQUEST_TIMEOUT_S:.0f} s; was it truncated?")

@@ -1,0 +1,163 @@
+"""The receiver: a process of its own that stamps when a read_committed reader has each record.
+
+It is a process, not a thread of the job, so that a busy interpreter over there does not make records look late.
+It ends on SIGTERM, or when the process that started it closes its standard input, however that process ends.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from loadgen.errors import JobError
+from loadgen.receipts import ReceiptWriter, compact
+from loadgen.topics import Offsets
+
+__all__ = ["ReceiverProcess", "receive"]
+
+FLUSH_S = 0.5
+"""How often receipts become readable; a file of some hundred rows."""
+
+DRAIN_RECORDS = 10_000
+"""Records taken at once after the first; at 10 k records/s a fetch brings about a hundred."""
+
+POLL_S = 0.25
+"""Longest wait for a record before looking whether to stop or flush."""
+
+READY_TIMEOUT_S = 30.0
+"""For a receiver to be connected: Python's start and one metadata request, 0.5 s; on a starved machine ten times."""
+
+READY_FILE = "ready.json"
+
+
+def receive(
+    bootstrap: str,
+    start: Mapping[str, Offsets],
+    directory: Path,
+    stop: Callable[[], bool],
+    wall_s: Callable[[], float] = time.time,
+) -> int:
+    """Stamps records until told to stop.
+
+    Args:
+        bootstrap: Address of the brokers.
+        start: Topic → partition → first offset.
+        directory: Where the receipts go.
+        stop: Asked several times a second.
+        wall_s: The clock of the stamps, seconds since the Unix epoch.
+
+    Returns:
+        Number of records received.
+    """
+    consumer = Consumer(_config(bootstrap))
+    assigned = [TopicPartition(topic, p, offset) for topic, at in start.items() for p, offset in at.items()]
+    consumer.assign(assigned)
+    if assigned:
+        consumer.get_watermark_offsets(assigned[0], timeout=READY_TIMEOUT_S)
+    writer = ReceiptWriter(directory)
+    since_ms = wall_s() * 1000
+    (directory / READY_FILE).write_text(json.dumps({"since_ms": since_ms}), encoding="utf-8")
+    total, flushed = 0, time.monotonic()
+    try:
+        while not stop():
+            first = consumer.poll(POLL_S)
+            if first is not None:
+                arrived = wall_s() * 1000
+                rest = consumer.consume(DRAIN_RECORDS, timeout=0)
+                drained = wall_s() * 1000
+                for messages, at in (([first], arrived), (rest, drained)):
+                    found = [_position(message) for message in messages if message.error() is None]
+                    writer.add(compact(found, at, since_ms))
+                    total += len(found)
+            if time.monotonic() - flushed >= FLUSH_S:
+                writer.flush()
+                flushed = time.monotonic()
+    finally:
+        writer.flush()
+        consumer.close()
+    return total
+
+
+def _position(message: Message) -> tuple[str, int, int]:
+    return message.topic(), message.partition(), message.offset()  # type: ignore[return-value]
+
+
+def _config(bootstrap: str) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": bootstrap,
+        "group.id": "towpath-latency-receiver",
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+        "fetch.wait.max.ms": 100,
+        "fetch.queue.backoff.ms": 5,
+        "log_level": 0,
+    }
+
+
+class ReceiverProcess:
+    """Runs `receive` in a child process, as a context manager."""
+
+    def __init__(self, bootstrap: str, start: Mapping[str, Offsets], directory: Path) -> None:
+        self._arguments = json.dumps({"bootstrap": bootstrap, "start": start, "directory": str(directory)})
+        self._directory = directory
+
+    def __enter__(self) -> ReceiverProcess:
+        """Starts it, and waits until it is connected.
+
+        Raises:
+            JobError: It ended, or was not connected in time.
+        """
+        ready = self._directory / READY_FILE
+        self._directory.mkdir(parents=True, exist_ok=True)
+        ready.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "loadgen.receiver", self._arguments]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE)  # noqa: S603 - this program
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while not ready.is_file():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self._end()
+                raise JobError("the receiver of the latency job did not start; is the broker reachable?")
+            time.sleep(0.05)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Ends it; its last receipts are written."""
+        self._end()
+
+    def _end(self) -> None:
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _main() -> None:
+    arguments = json.loads(sys.argv[1])
+    start = {topic: {int(p): offset for p, offset in at.items()} for topic, at in arguments["start"].items()}
+    stopped = threading.Event()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+
+    def until_closed() -> None:
+        sys.stdin.buffer.read()
+        stopped.set()
+
+    threading.Thread(target=until_closed, name="parent", daemon=True).start()
+    receive(arguments["bootstrap"], start, Path(arguments["directory"]), stopped.is_set)
+
+
+if __name__ == "__main__":
+    _main()
