@@ -17,6 +17,8 @@
 A missing or old Java and a failed download are `towpath.jars.JarsError`.
 """
 
+from typing import ClassVar
+
 from towpath.errors import TowpathError
 
 __all__ = [
@@ -40,6 +42,8 @@ class BrokerError(TowpathError, RuntimeError):
 
 class BrokerUsageError(BrokerError):
     """The caller has to change something before it can work."""
+
+    exit_status: ClassVar[int] = 2
 
 
 class BrokerSettingError(BrokerUsageError, ValueError):

@@ -14,6 +14,7 @@ import msgspec
 import psutil
 
 from towpath.broker import jvm, startup
+from towpath.broker.archive import archive_flags
 from towpath.broker.errors import (
     BrokerDeadlineError,
     BrokerNotRunningError,
@@ -78,6 +79,8 @@ class LocalBroker:
         heap: Bound of the JVM's heap, such as `512m`.
         settings: Broker properties beyond Towpath's own.
         notify: Called with a line of text before something slow (the first download).
+        tied: Whether the broker is stopped when the thread that starts it ends, however it ends
+            (Linux; elsewhere it has no effect): nothing stays behind a killed test run.
 
     Raises:
         BrokerSettingError: If port, heap or a property can't be.
@@ -90,6 +93,8 @@ class LocalBroker:
         heap: str = "512m",
         settings: Mapping[str, str] | None = None,
         notify: Callable[[str], None] | None = None,
+        *,
+        tied: bool = False,
     ) -> None:
         if not 0 <= port <= _HIGHEST_PORT:
             raise BrokerSettingError(f"{port} isn't a port: name one up to {_HIGHEST_PORT}, or 0 for any free one")
@@ -100,6 +105,7 @@ class LocalBroker:
         self._settings = dict(settings or {})
         self._port = port
         self._notify = notify
+        self._tied = tied
         self._child: subprocess.Popen[bytes] | None = None
 
     @property
@@ -238,7 +244,8 @@ class LocalBroker:
     def _launch(self) -> BrokerState:
         startup.check_space(self.data_dir)
         java, jars = find_java(), jvm.kafka_jars(self._notify)
-        plan = startup.Plan(self._layout, java, jars, self._heap, self._settings)
+        flags = archive_flags(java, jars, self._notify)
+        plan = startup.Plan(self._layout, java, jars, self._heap, self._settings, flags, self._tied)
         for attempt in range(1, _ATTEMPTS + 1):
             port, controller_port = startup.choose_ports(self._port, self.state)
             try:

@@ -5,9 +5,11 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from confluent_kafka import KafkaException
 
 from towpath.broker import jvm
 from towpath.broker.errors import (
@@ -21,7 +23,7 @@ from towpath.broker.errors import (
 from towpath.broker.layout import Layout
 from towpath.broker.logtail import log_size, log_tail, says_disk_full, says_port_taken
 from towpath.broker.ports import HOST, check_port, free_port, is_port_free
-from towpath.broker.ready import answers
+from towpath.broker.ready import answers, create_internal_topics
 from towpath.broker.settings import broker_settings, logging_settings, render_properties
 from towpath.broker.state import BrokerState
 from towpath.jars import Java
@@ -44,6 +46,9 @@ _POLL_SECONDS = 0.02
 _ANSWER_SECONDS = 2.0
 """Seconds for one metadata call on the loopback interface: a few milliseconds are usual."""
 
+_CREATE_SECONDS = 30.0
+"""Seconds for creating sixteen partitions: 0.2 are usual, a few on a busy machine."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -55,6 +60,8 @@ class Plan:
         jars: Directory of the broker's jars.
         heap: Bound of its heap.
         settings: Broker properties beyond Towpath's own.
+        flags: JVM flags beyond those of `towpath.broker.jvm`.
+        tied: Whether the broker ends with the thread that starts it (on Linux).
     """
 
     layout: Layout
@@ -62,6 +69,8 @@ class Plan:
     jars: Path
     heap: str
     settings: Mapping[str, str]
+    flags: Sequence[str] = ()
+    tied: bool = False
 
 
 def choose_ports(requested: int, last: BrokerState | None) -> tuple[int, int]:
@@ -105,14 +114,22 @@ def launch_ready(plan: Plan, port: int, controller_port: int) -> subprocess.Pope
     """
     layout = plan.layout
     try:
-        _write_files(plan, port, controller_port)
-        jvm.format_storage(plan.java, plan.jars, layout)
+        settings = broker_settings(port, controller_port, plan.settings)
+        _write(layout.properties, settings)
+        _write(layout.logging, logging_settings(layout.log.name))
+        # An archive that is being made is for the broker's own JVM alone.
+        shared = [flag for flag in plan.flags if "ArchiveClassesAtExit" not in flag]
+        jvm.format_storage(plan.java, plan.jars, layout, shared)
         since = log_size(layout.log)
-        child = jvm.launch(jvm.broker_command(plan.java, plan.jars, layout, plan.heap), layout)
+        command = jvm.broker_command(plan.java, plan.jars, layout, plan.heap, plan.flags)
+        child = jvm.launch(command, layout, tied=plan.tied)
     except OSError as error:
         raise data_dir_error(layout.root, error) from error
     try:
-        _wait_ready(child, layout, port, since)
+        end = time.monotonic() + READY_DEADLINE
+        _wait_answer(child, layout, port, since, end)
+        _create_internal_topics(layout, port, settings)
+        _wait_answer(child, layout, port, since, end)
     except BaseException:
         child.kill()
         child.wait(_KILL_SECONDS)
@@ -130,15 +147,11 @@ def data_dir_error(directory: Path, error: OSError) -> BrokerError:
     )
 
 
-def _write_files(plan: Plan, port: int, controller_port: int) -> None:
-    layout = plan.layout
-    settings = broker_settings(port, controller_port, plan.settings)
-    layout.properties.write_text(render_properties(settings), encoding="latin-1")
-    layout.logging.write_text(render_properties(logging_settings(layout.log.name)), encoding="latin-1")
+def _write(path: Path, settings: Mapping[str, str]) -> None:
+    path.write_text(render_properties(settings), encoding="latin-1")
 
 
-def _wait_ready(child: subprocess.Popen[bytes], layout: Layout, port: int, since: int) -> None:
-    end = time.monotonic() + READY_DEADLINE
+def _wait_answer(child: subprocess.Popen[bytes], layout: Layout, port: int, since: int, end: float) -> None:
     while not answers(port, _ANSWER_SECONDS):
         if child.poll() is not None:
             raise _start_error(layout, child.returncode, since)
@@ -149,7 +162,17 @@ def _wait_ready(child: subprocess.Popen[bytes], layout: Layout, port: int, since
             )
         time.sleep(_POLL_SECONDS)
     if child.poll() is not None:
+        # Someone else's broker answers on that port.
         raise _start_error(layout, child.returncode, since)
+
+
+def _create_internal_topics(layout: Layout, port: int, settings: Mapping[str, str]) -> None:
+    try:
+        create_internal_topics(port, settings, _CREATE_SECONDS)
+    except KafkaException as error:
+        raise BrokerStartError(
+            f"the broker in {layout.root} didn't create its internal topics ({error.args[0].str()}): see {layout.log}"
+        ) from error
 
 
 def _start_error(layout: Layout, status: int, since: int) -> BrokerError:

@@ -18,19 +18,16 @@ import typer
 
 from towpath.broker import (
     BrokerDiedError,
-    BrokerError,
     BrokerRunningError,
-    BrokerUsageError,
     LocalBroker,
     Started,
 )
 from towpath.broker.settings import parse_setting
-from towpath.jars import JarDownloadError, JarsError
 
 __all__ = ["broker_app"]
 
-NOT_RUNNING = 3
-"""Exit code of `status` without a broker, as service managers have it."""
+_STATUS_CODES = {"running": 0, "unresponsive": 1, "stopped": 3}
+"""Exit codes of `status`: those that service managers use."""
 
 _DEFAULT_DATA = Path("build/broker")
 _WATCH_SECONDS = 0.2
@@ -56,9 +53,8 @@ def start(
     json: Json = False,
 ) -> None:
     """Starts the broker in the background and waits until it serves clients."""
-    with _reported():
-        broker = _broker(data, port, heap, settings)
-        started = broker.start()
+    broker = _broker(data, port, heap, settings)
+    started = broker.start()
     if json:
         _print_json({"status": "running", **_described(broker, started)})
     elif started.already_running:
@@ -70,43 +66,43 @@ def start(
 @broker_app.command()
 def stop(data: Data = _DEFAULT_DATA) -> None:
     """Stops the broker cleanly; its data stay."""
-    with _reported():
-        was_running = LocalBroker(data).stop()
+    was_running = LocalBroker(data).stop()
     typer.echo(f"broker in {data} stopped" if was_running else f"no broker runs in {data}")
 
 
 @broker_app.command()
 def status(data: Data = _DEFAULT_DATA, json: Json = False) -> None:
     """Tells whether the broker runs and answers; exit code 0, 1 (no answer) or 3 (not running)."""
-    with _reported():
-        broker = LocalBroker(data)
-        pid = broker.pid
-        answering = pid is not None and broker.answers()
-        word = "stopped" if pid is None else "running" if answering else "unresponsive"
-        facts = {} if pid is None else {"bootstrap": broker.bootstrap, "pid": pid, "log": str(broker.log)}
-    if json:
-        state = broker.state if pid is not None else None
-        started = {} if state is None else {"port": state.port, "started_at": state.started_at, "heap": state.heap}
-        _print_json({"status": word, "data": str(broker.data_dir), **facts, **started})
-    elif pid is None:
-        typer.echo(f"no broker runs in {data}")
+    broker = LocalBroker(data)
+    pid, state = broker.pid, broker.state
+    if pid is None or state is None:
+        word, line = "stopped", f"no broker runs in {data}"
+        facts: dict[str, object] = {}
     else:
-        typer.echo(f"broker {word} on {facts['bootstrap']} (pid {pid}); log: {broker.log}")
-    raise typer.Exit({"running": 0, "unresponsive": 1, "stopped": NOT_RUNNING}[word])
+        word = "running" if broker.answers() else "unresponsive"
+        line = f"broker {word} on {broker.bootstrap} (pid {pid}); log: {broker.log}"
+        facts = {
+            "bootstrap": broker.bootstrap, "port": state.port, "pid": pid, "log": str(broker.log),
+            "started_at": state.started_at, "heap": state.heap,
+        }  # fmt: skip
+    if json:
+        _print_json({"status": word, "data": str(broker.data_dir), **facts})
+    else:
+        typer.echo(line)
+    raise typer.Exit(_STATUS_CODES[word])
 
 
 @broker_app.command()
 def run(data: Data = _DEFAULT_DATA, port: Port = 0, heap: Heap = "512m", settings: Set = None) -> None:
     """Runs the broker in the foreground until Ctrl-C or SIGTERM, and leaves no process behind."""
-    with _reported(), _stop_signals():
-        broker = _broker(data, port, heap, settings)
+    with _stop_signals():
+        broker = _broker(data, port, heap, settings, tied=True)
         if broker.pid is not None:
             raise BrokerRunningError(
                 f"a broker already runs in {data} on {broker.bootstrap}: stop it first, or name another --data"
             )
         with contextlib.suppress(KeyboardInterrupt):
-            started = broker.start()
-            typer.echo(_ready_line(broker, started))
+            typer.echo(_ready_line(broker, broker.start()))
             _watch(broker)
         _ignore_stop_signals()
         broker.stop()
@@ -118,9 +114,9 @@ def _watch(broker: LocalBroker) -> None:
     raise BrokerDiedError(f"the broker in {broker.data_dir} ended by itself: see {broker.log}")
 
 
-def _broker(data: Path, port: int, heap: str, settings: list[str] | None) -> LocalBroker:
+def _broker(data: Path, port: int, heap: str, settings: list[str] | None, *, tied: bool = False) -> LocalBroker:
     extra = dict(parse_setting(text) for text in settings or [])
-    return LocalBroker(data, port, heap, extra, notify=lambda text: typer.echo(text, err=True))
+    return LocalBroker(data, port, heap, extra, notify=lambda text: typer.echo(text, err=True), tied=tied)
 
 
 def _described(broker: LocalBroker, started: Started) -> dict[str, object]:
@@ -141,17 +137,6 @@ def _ready_line(broker: LocalBroker, started: Started) -> str:
 
 def _print_json(facts: dict[str, object]) -> None:
     typer.echo(msgspec.json.encode(facts).decode())
-
-
-@contextlib.contextmanager
-def _reported() -> Iterator[None]:
-    """Turns an error of ours into one line on stderr and an exit code."""
-    try:
-        yield
-    except (BrokerError, JarsError) as error:
-        typer.echo(f"error: {error}", err=True)
-        change_first = isinstance(error, (BrokerUsageError, JarsError)) and not isinstance(error, JarDownloadError)
-        raise typer.Exit(2 if change_first else 1) from error
 
 
 @contextlib.contextmanager

@@ -10,6 +10,8 @@
     └── JarCacheError                     the cache can't be written    → free space, other directory
 """
 
+from typing import ClassVar
+
 from towpath.errors import TowpathError
 
 __all__ = [
@@ -24,6 +26,8 @@ __all__ = [
 
 class JarsError(TowpathError, RuntimeError):
     """The Java side of a command can't be set up; the text says cause and remedy."""
+
+    exit_status: ClassVar[int] = 2
 
 
 class JavaMissingError(JarsError):
@@ -40,6 +44,8 @@ class ResolverMissingError(JarsError):
 
 class JarDownloadError(JarsError):
     """Maven or Ivy ran and failed, or took longer than its deadline."""
+
+    exit_status: ClassVar[int] = 1
 
 
 class JarCacheError(JarsError):

@@ -28,10 +28,12 @@ class Java:
     Attributes:
         executable: Path of the `java` program.
         release: Feature release, such as 17.
+        build: All that it says of its version: two runtimes with the same text are the same build.
     """
 
     executable: Path
     release: int
+    build: str
 
 
 def find_java() -> Java:
@@ -72,7 +74,8 @@ def _locate(java_home: str, on_path: str | None) -> Path:
 
 @functools.lru_cache(maxsize=8)
 def _checked(executable: Path) -> Java:
-    release = parse_java_version(_version_text(executable))
+    build = _version_text(executable)
+    release = parse_java_version(build)
     if release is None:
         raise JavaMissingError(
             f"{executable} doesn't tell its version: install a Java {MINIMUM_JAVA} (or newer) runtime"
@@ -82,7 +85,7 @@ def _checked(executable: Path) -> Java:
             f"{executable} is Java {release}, but Java {MINIMUM_JAVA} or newer is needed: "
             "install it, and set JAVA_HOME if there are several"
         )
-    return Java(executable, release)
+    return Java(executable, release, build)
 
 
 def _version_text(executable: Path) -> str:
