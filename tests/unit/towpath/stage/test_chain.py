@@ -8,13 +8,13 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from statemgr.errors import ProducerLostError
+from tests.unit.towpath.stage.plans import SINK, pass_stage
 from towpath.operators.rows import Filter, Keep, MapBatches, RequireKey, Select, WithColumns
 from towpath.query.plan import PARTITION, Operator, OperatorContext, OperatorPlan, StagePlan
 from towpath.stage.chain import PASS, OperatorChain
 from towpath.stage.metrics import StageMetrics
-
-from tests.unit.towpath.stage.plans import SINK, pass_stage
 
 
 class Letters:

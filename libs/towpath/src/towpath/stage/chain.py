@@ -77,7 +77,9 @@ class OperatorChain:
             return operator.process(frame, self)
         except (StateError, TowpathError):
             raise
-        except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001 - user code may raise anything
+        except (Exception, pl.exceptions.PanicException) as error:  # user code may raise anything
+            if not frame.height:
+                raise
             none = self._without_rows(operator, frame, error)
             return pl.concat([none, *self._bisect(name, operator, frame, error)])
 

@@ -15,6 +15,9 @@ log = structlog.get_logger()
 VALUE_BYTES = 512 * 1024
 """Most bytes of the value that a dead letter carries: half of Kafka's default record limit."""
 
+KEY_BYTES = 64 * 1024
+"""Most bytes of the key: a source record may be nearly all key, and key, value and headers must fit together."""
+
 REASON_BYTES = 2000
 """Most bytes of the reason; a stack trace does not belong in a header."""
 
@@ -47,12 +50,21 @@ class DeadLetters:
         if value is not None and len(value) > VALUE_BYTES:
             headers["truncated_from_bytes"] = str(len(value))
             value = value[:VALUE_BYTES]
+        if key is not None and len(key) > KEY_BYTES:
+            headers["key_truncated_from_bytes"] = str(len(key))
+            key = key[:KEY_BYTES]
         self._transactor.dead_letters().produce(
             self._topic,
             0,
             key,
             value,
-            headers=[(name, text.encode()[:REASON_BYTES]) for name, text in headers.items()],
+            headers=[(name, _header(text)) for name, text in headers.items()],
         )
         self._metrics.dead.inc()
         log.warning("dead letter", dead_letter_topic=self._topic, reason=reason, **origin)
+
+
+def _header(text: str) -> bytes:
+    """At most :data:`REASON_BYTES` of UTF-8, whatever the text: a message of user code may hold half characters."""
+    cut = text.encode(errors="replace")[:REASON_BYTES]
+    return cut.decode(errors="ignore").encode()

@@ -15,7 +15,7 @@ from statemgr.partitioner import partitions_of
 from towpath.operators.arrow_frames import encode_frames
 from towpath.operators.bytes_rows import encode_bytes
 from towpath.operators.json_encode import encode_json
-from towpath.operators.keys import key_bytes, null_keys
+from towpath.operators.keys import key_bytes, key_series, null_keys
 from towpath.query.plan import PARTITION, Edge, Format, OutputPlan
 
 RANDOM_ROWS = 256
@@ -102,7 +102,7 @@ class Router:
         if self._plan.format is Format.BYTES:
             return encode_bytes(rows)
         values = encode_json(rows)
-        return (key_bytes(rows, self._plan.key) if self._plan.key else [None] * len(values)), values
+        return (key_series(rows, self._plan.key).to_list() if self._plan.key else [None] * len(values)), values
 
     def _split(self, frame: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
         match self._plan.edge:
