@@ -30,7 +30,7 @@ WAIT_S = 10.0
 """How long a record may take that must come."""
 
 QUIET_S = 0.2
-"""How long to look for a record that must not come: ten times the longest fetch wait."""
+"""How long to look for a record that must not come: four times the longest fetch wait."""
 
 
 class Rig(Protocol):

@@ -31,7 +31,7 @@ WARM_S = 0.5
 """How long ``assign`` and ``add`` wait for the metadata of a topic that this client has not read so far.
 
 Without it librdkafka finds the partition's leader by a scan once a second: first record after 725–950 ms, with it
-after 30–45 ms (4–8 ms if the topic is known).
+after 30–45 ms.
 """
 
 

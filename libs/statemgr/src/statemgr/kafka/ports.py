@@ -71,7 +71,10 @@ class Consumer(Protocol):
 
         Raises:
             InputLostError: a position is outside the log (``auto.offset.reset=error``).
+            TopicMissingError: an assigned topic or partition does not exist (any more).
             KafkaUnavailableError: the client reports a fatal error.
+
+        Records that came together with an error are returned first; the next call raises it.
         """
         ...
 
@@ -102,6 +105,8 @@ class Producer(Protocol):
     """A producer; transactional calls are only legal if it was made with a transactional id.
 
     Every call raises :class:`~statemgr.errors.ProducerLostError` for whatever is not plainly retriable (R4).
+    A record above the *client's* limit raises :class:`~statemgr.errors.RecordTooLargeError` before it is queued; one
+    that only the broker finds too large raises it at ``flush`` or ``commit``, and ends the instance.
     """
 
     def init_transactions(self, timeout_s: float) -> None:
@@ -139,7 +144,7 @@ class Producer(Protocol):
         ...
 
     def commit(self, timeout_s: float) -> None:
-        """Commit; returns only with a definite yes."""
+        """Commit; returns only with a definite yes, and after all delivery callbacks of the transaction."""
         ...
 
     def abort(self, timeout_s: float) -> None:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import Message as ClientMessage
 from confluent_kafka import Producer as Client
 from confluent_kafka import TopicPartition as ClientPartition
 
-from statemgr.errors import ProducerLostError, RecordTooLargeError, RetryableKafkaError, StateError
+from statemgr.errors import RecordTooLargeError, RetryableKafkaError
 from statemgr.kafka.classify import Reaction, Source, classify
+from statemgr.kafka.guard import Guard
 from statemgr.kafka.ports import DeliveryCallback
 from statemgr.kafka.settings import TRANSACTION_TIMEOUT_MS
 from statemgr.types import TopicPartition
@@ -57,10 +57,9 @@ class ConfluentProducer:
         self._bootstrap = bootstrap
         self._group_settings = group_settings
         self._groups: dict[str, Any] = {}
-        self._lost: str | None = None
+        self._guard = Guard()
         self._open = False
         self._closed = False
-        self._failure: tuple[KafkaError, str] | None = None
         config = {**settings, "error_cb": self._on_error}
         if not self._transactional:
             # A transaction's commit reports failed records by itself; without one only the reports tell. They cost
@@ -75,13 +74,13 @@ class ConfluentProducer:
             RetryableKafkaError: not done before the deadline; may be repeated on this or a new instance (R17).
             ProducerLostError: anything else.
         """
-        self._check()
+        self._guard.check()
         self._repeat("init_transactions", timeout_s, self._client.init_transactions, repeatable=True)
 
     def begin(self) -> None:
         """Begin a transaction."""
-        self._check()
-        self._call("begin", self._client.begin_transaction)
+        self._guard.check()
+        self._guard.call("begin", self._client.begin_transaction)
         self._open = True
 
     def produce(
@@ -100,14 +99,14 @@ class ConfluentProducer:
             RetryableKafkaError: no room before the deadline; the record was not queued.
             ProducerLostError: anything else.
         """
-        self._check()
+        self._guard.check()
         options: dict[str, Any] = {"on_delivery": self._reporter(on_delivery)} if on_delivery is not None else {}
         if headers:
             options["headers"] = list(headers)
         deadline = 0.0
         while True:
             try:
-                self._call(f"produce to {topic}", self._client.produce, topic, value, key, partition, **options)
+                self._guard.call(f"produce to {topic}", self._client.produce, topic, value, key, partition, **options)
             except BufferError:
                 deadline = deadline or time.monotonic() + QUEUE_FULL_DEADLINE_S
                 self._make_room(deadline)
@@ -124,12 +123,12 @@ class ConfluentProducer:
             RetryableKafkaError: no room before the deadline; names how many were queued (always a head of the batch).
             ProducerLostError: anything else.
         """
-        self._check()
+        self._guard.check()
         batch: list[dict[str, Any]] = [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
         too_large: list[str] = []
         deadline = 0.0
         while batch:
-            queued = self._call(f"produce to {topic}", self._client.produce_batch, topic, batch, partition)
+            queued = self._guard.call(f"produce to {topic}", self._client.produce_batch, topic, batch, partition)
             if queued == len(batch):
                 break
             batch = self._not_queued(topic, batch, too_large)
@@ -138,8 +137,8 @@ class ConfluentProducer:
                 self._make_room(deadline)
         if too_large:
             raise RecordTooLargeError(f"{topic}: {', '.join(too_large)}; all other records of the batch are queued")
-        self._call("poll", self._client.poll, 0)
-        self._check()
+        self._guard.call("poll", self._client.poll, 0)
+        self._guard.check()
 
     def _not_queued(self, topic: str, batch: Sequence[dict[str, Any]], too_large: list[str]) -> list[dict[str, Any]]:
         """The tail that found the queue full, in order: once full, librdkafka refuses all that follow."""
@@ -155,7 +154,7 @@ class ConfluentProducer:
                 size = len(entry["key"] or b"") + len(entry["value"] or b"")
                 too_large.append(f"record of {size} bytes with key {entry['key']!r:.80}")
             else:
-                self._raise(f"produce to {topic}", error)
+                self._guard.refuse(f"produce to {topic}", error)
         return tail
 
     def flush(self, timeout_s: float) -> None:
@@ -166,9 +165,9 @@ class ConfluentProducer:
             RecordTooLargeError: the broker refused a record for its size; the instance is lost.
             ProducerLostError: a record failed, or anything else.
         """
-        self._check()
-        left = self._call("flush", self._client.flush, timeout_s)
-        self._check()
+        self._guard.check()
+        left = self._guard.call("flush", self._client.flush, timeout_s)
+        self._guard.check()
         if left:
             raise RetryableKafkaError(
                 f"{left} records are not acknowledged by Kafka at {self._bootstrap} after {timeout_s:g} s"
@@ -183,7 +182,7 @@ class ConfluentProducer:
         Raises:
             ProducerLostError: no definite yes before the deadline.
         """
-        self._check()
+        self._guard.check()
         if not offsets:
             return
         entries = [
@@ -202,7 +201,7 @@ class ConfluentProducer:
                 leave that record out.
             ProducerLostError: refused, or no answer before the deadline: the outcome is not known.
         """
-        self._check()
+        self._guard.check()
         self._repeat("commit", timeout_s, self._client.commit_transaction)
         self._open = False
 
@@ -212,7 +211,7 @@ class ConfluentProducer:
         Raises:
             ProducerLostError: refused, or no answer before the deadline.
         """
-        self._check(after_failure=True)
+        self._guard.check(after_failure=True)
         self._repeat("abort", timeout_s, self._client.abort_transaction, after_failure=True)
         self._open = False
 
@@ -221,8 +220,8 @@ class ConfluentProducer:
         if self._closed:
             return
         self._closed = True
-        abort = self._open and self._lost is None
-        self._lost = self._lost or "closed"
+        abort = self._open and self._guard.lost is None
+        self._guard.lost = self._guard.lost or "closed"
         handover = [self._client]
         del self._client
         thread = threading.Thread(target=_close, args=(handover, abort), name="kafka-producer-close", daemon=True)
@@ -242,7 +241,7 @@ class ConfluentProducer:
         while True:
             left = max(deadline - time.monotonic(), 0.001)
             try:
-                self._call(what, call, left)
+                self._guard.call(what, call, left)
             except RetryableKafkaError as error:
                 if time.monotonic() + RETRY_PAUSE_S < deadline:
                     time.sleep(RETRY_PAUSE_S)
@@ -250,53 +249,11 @@ class ConfluentProducer:
                 text = f"{what}: no definite answer from Kafka at {self._bootstrap} within {timeout_s:g} s ({error})"
                 if repeatable:
                     raise RetryableKafkaError(text) from error
-                self._lost = text
-                raise ProducerLostError(text) from error
-            self._failure = None if after_failure else self._failure
-            self._check()
+                raise self._guard.lose(text) from error
+            if after_failure:
+                self._guard.forget_failure()
+            self._guard.check()
             return
-
-    def _call(self, what: str, call: Callable[..., T], *arguments: object, **options: object) -> T:
-        """Run a client call and name its errors."""
-        try:
-            return call(*arguments, **options)
-        except KafkaException as error:
-            self._raise(what, error.args[0], error)
-        except BufferError:
-            raise
-        except:  # noqa: E722
-            # When a fatal error and a delivery report are served by the same poll, the client's binding leaves behind
-            # an "exception" of a class that is none (a bare KafkaError), or a SystemError around it. Only a bare
-            # except catches the former.
-            strange: object = sys.exc_info()[1]
-            if isinstance(strange, BaseException) and not isinstance(strange, SystemError):
-                raise
-            self._lost = f"{what}: {_innermost(strange)}"
-        raise ProducerLostError(self._lost)
-
-    def _raise(
-        self, what: str, error: KafkaError, cause: Exception | None = None, *, at_broker: bool = False
-    ) -> NoReturn:
-        text = f"{what}: {error.name()}: {error.str()}"
-        raised: StateError
-        match classify(error, Source.PRODUCER):
-            case Reaction.RETRY:
-                raised = RetryableKafkaError(text)
-            case Reaction.TOO_LARGE:
-                raised = RecordTooLargeError(text)
-                if at_broker or error.txn_requires_abort():
-                    self._lost = text
-            case _:
-                self._lost = text
-                raised = ProducerLostError(text)
-        raise raised from cause
-
-    def _check(self, *, after_failure: bool = False) -> None:
-        if self._lost is not None:
-            raise ProducerLostError(self._lost)
-        if self._failure is not None and not after_failure:
-            error, topic = self._failure
-            self._raise(f"delivery to {topic}", error, at_broker=True)
 
     def _make_room(self, deadline: float) -> None:
         """Wait until half of the queue is free: a caller that came back for every free place would only wait."""
@@ -307,8 +264,8 @@ class ConfluentProducer:
                     f"the queue of {full} records found no room for {QUEUE_FULL_DEADLINE_S:g} s: "
                     f"Kafka at {self._bootstrap} does not acknowledge records"
                 )
-            self._call("poll", self._client.poll, QUEUE_POLL_S)
-            self._check()
+            self._guard.call("poll", self._client.poll, QUEUE_POLL_S)
+            self._guard.check()
 
     def _group(self, group: str) -> Any:
         """The group's identity as the client wants it: taken from a consumer that never joins."""
@@ -329,18 +286,11 @@ class ConfluentProducer:
         return report
 
     def _on_report(self, error: KafkaError | None, message: ClientMessage) -> None:
-        if error is not None and self._failure is None:
-            self._failure = (error, str(message.topic()))
+        if error is not None:
+            self._guard.fail(error, str(message.topic()))
 
     def _on_error(self, error: KafkaError) -> None:
         log.debug("producer of %s: %s: %s", self._bootstrap, error.name(), error.str())
-
-
-def _innermost(strange: object) -> object:
-    """The client's error under the wrapping."""
-    while isinstance(strange, BaseException) and strange.__cause__ is not None:
-        strange = strange.__cause__
-    return strange
 
 
 def _close(handover: list[Client], abort: bool) -> None:
