@@ -160,7 +160,9 @@ class Ownership:
             item = restored[task]
             cache = cache_entries_for(owned, self._settings.cache_entries)
             state = TaskState(task, item.epoch, item.store, self._plan.tables, cache)
-        return OwnedTask(task, STATIC_EPOCH, positions, state)
+        # A task without a record writes one soon, so that "latest" stays the moment of the first start.
+        new = any(source not in recorded for source in topics.inputs_of(task.partition))
+        return OwnedTask(task, STATIC_EPOCH, positions, state, touched=new)
 
     def _start(self, consumer: Consumer, source: TopicPartition, recorded: int | None) -> int:
         bounds = consumer.bounds(source, QUERY_TIMEOUT_S)

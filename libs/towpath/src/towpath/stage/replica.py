@@ -13,7 +13,14 @@ from dataclasses import dataclass
 import polars as pl
 import structlog
 
-from statemgr.errors import CorruptStoreError, ProducerLostError, StopRequestedError
+from statemgr.errors import (
+    CorruptStoreError,
+    InputLostError,
+    ProducerLostError,
+    RetryableKafkaError,
+    StateError,
+    StopRequestedError,
+)
 from statemgr.kafka.ports import Kafka
 from statemgr.layout import changelog_topic, consumer_group, transactional_id
 from statemgr.state import TaskState
@@ -42,7 +49,13 @@ IDLE_WAIT_S = 0.1
 
 FIRST_BACKOFF_S = 0.1
 LAST_BACKOFF_S = 5.0
-"""Waits between attempts to become owner again: doubled from the first to the last."""
+"""Waits between attempts to become owner again: doubled from the first to the last, until a commit succeeds."""
+
+NO_ANSWER = (ProducerLostError, RetryableKafkaError)
+"""The producer is lost, or a call that may be repeated had no answer before its deadline: both end ownership (R4)."""
+
+OFFSETS_REFRESH_S = 3600.0
+"""Shown offsets are written again, changed or not: those of an idle partition would expire after a week (R2)."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +119,8 @@ class Replica:
         self._output_bytes = 0
         self._backlog = False
         self._shown: dict[TopicPartition, int] = {}
-        self._shown_s = clock.monotonic_s()
+        self._shown_s = float("-inf")
+        self._refreshed_s = clock.monotonic_s()
         self._backoff_s = FIRST_BACKOFF_S
         self.work = Work(clock.monotonic_s())
 
@@ -146,13 +160,14 @@ class Replica:
         try:
             if self.phase is not Phase.RUNNING:
                 self.start()
-                self._backoff_s = FIRST_BACKOFF_S
                 return 0
             return self.step()
-        except ProducerLostError as error:
-            self.drop(str(error))
-            self._controls.pause(self._backoff_s)
-            self._backoff_s = min(2 * self._backoff_s, LAST_BACKOFF_S)
+        except NO_ANSWER as error:
+            self._start_over(error)
+        except InputLostError as error:
+            if self.phase is not Phase.RUNNING:
+                raise
+            self._start_over(error)  # where reading goes on, or that it does not, is decided at the start
         except CorruptStoreError as error:
             self.drop(f"{error}; the changelog rebuilds it")
             self._backend.destroy(error.task, error.epoch)
@@ -170,7 +185,7 @@ class Replica:
             self._routers = [Router(item, self._topics.infos[item.topic].partitions) for item in self._plan.outputs]
         self._machine.to(Phase.FENCING)
         self._at("fencing former owners")
-        self._transactor.fence()
+        self._transactor.fence(self._controls.stopping)
         self._machine.to(Phase.RESTORING)
         ownership = Ownership(
             self._plan,
@@ -190,7 +205,7 @@ class Replica:
         )
         self._chain = OperatorChain(self._plan, self._states(), self._dead_letters, self._metrics)
         self._output_bytes = 0
-        self._shown = {}
+        self._shown, self._shown_s = {}, float("-inf")
         self._machine.to(Phase.RUNNING)
         log.info("running", tasks=sorted(self._tasks) or "none: more replicas than tasks, idle")
 
@@ -251,13 +266,18 @@ class Replica:
         except StopRequestedError as stopped:
             log.info(str(stopped))
 
+    def _start_over(self, cause: StateError) -> None:
+        self.drop(str(cause))
+        self._controls.pause(self._backoff_s)
+        self._backoff_s = min(2 * self._backoff_s, LAST_BACKOFF_S)
+
     def _commit_finally(self) -> None:
         self._at("last commit")
         try:
             if self._transactor.open or self._unshown():
                 self._shown_s = float("-inf")
                 self._commit(FINAL_END_TIMEOUT_S)
-        except ProducerLostError as error:
+        except NO_ANSWER as error:
             log.warning("last commit failed; the next owner goes on from the one before", cause=str(error))
 
     def _prepare(self) -> Topics:
@@ -301,9 +321,10 @@ class Replica:
     def _commit(self, timeout_s: float = END_TIMEOUT_S) -> None:
         self._at("committing")
         started = self._clock.monotonic_s()
+        offsets_due = self._offsets_due()  # first, because it lets positions pass markers, which belong to the progress
         touched = [task for task in self._tasks.values() if task.touched]
         changes = {task.id.partition: self._changes(task, task.state) for task in touched if task.state is not None}
-        offsets = self._offsets(touched)
+        offsets = self._offsets(touched, due=offsets_due)
         self._transactor.begin()
         self._transactor.commit(list(changes.values()), offsets, self._group, timeout_s)
         for task in touched:
@@ -314,6 +335,7 @@ class Replica:
         if offsets:
             self._shown |= {source: offset for source, (offset, _) in offsets.items()}
             self._shown_s = self._clock.monotonic_s()
+        self._backoff_s = FIRST_BACKOFF_S
         self._metrics.commits.inc()
         self._metrics.commit_seconds.observe(self._clock.monotonic_s() - started)
 
@@ -333,15 +355,17 @@ class Replica:
             progress=change.progress,
         )
 
-    def _offsets(self, touched: Sequence[OwnedTask]) -> dict[TopicPartition, tuple[int, str]]:
+    def _offsets(self, touched: Sequence[OwnedTask], *, due: bool) -> dict[TopicPartition, tuple[int, str]]:
         """Offsets of this commit: the authority of a stateless stage, a display copy of a keyed one (R2)."""
         if self._plan.stateful:
-            due = self._unshown() if self._offsets_due() else {}
+            offsets = self._unshown() if due else {}
         else:
-            due = {source: offset for task in touched for source, offset in task.offsets().items()}
-            due |= self._unshown()
+            offsets = {source: offset for task in touched for source, offset in task.offsets().items()}
+            offsets |= self._unshown()
         epochs = {task.id.partition: task.epoch for task in self._tasks.values()}
-        return {source: (offset, offset_metadata(epochs[source.partition], offset)) for source, offset in due.items()}
+        return {
+            source: (offset, offset_metadata(epochs[source.partition], offset)) for source, offset in offsets.items()
+        }
 
     def _unshown(self) -> dict[TopicPartition, int]:
         """Offsets ahead of what the group shows; positions pass transaction markers, so that lag reaches 0."""
@@ -349,12 +373,14 @@ class Replica:
             for source, offset in task.offsets().items():
                 position = self._consumer.position(source)
                 if position is not None and position > offset:
-                    task.positions[source.topic] = position
+                    task.advance(source.topic, position)
         return shown_offsets(self._tasks.values(), self._shown)
 
     def _offsets_due(self) -> bool:
-        interval_s = self._settings.offsets_interval_ms / 1000
-        return self._clock.monotonic_s() - self._shown_s >= interval_s and bool(self._unshown())
+        now_s = self._clock.monotonic_s()
+        if now_s - self._refreshed_s >= OFFSETS_REFRESH_S:
+            self._shown, self._refreshed_s = {}, now_s
+        return now_s - self._shown_s >= self._settings.offsets_interval_ms / 1000 and bool(self._unshown())
 
     def _facts(self) -> TransactionFacts:
         return TransactionFacts(

@@ -7,9 +7,10 @@ lose a newer value for good (R13).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from statemgr.errors import ProducerLostError, RetryableKafkaError, StopRequestedError
 from statemgr.kafka.ports import Kafka, Producer
 from statemgr.layout import PROGRESS_KEY
 from statemgr.progress import Progress, encode_progress
@@ -20,6 +21,9 @@ from towpath.stage.settings import Guarantee
 
 INIT_TIMEOUT_S = 30.0
 """Fencing waits for the former owner's open transaction to be aborted: its time-out is 10 s (R18), three times that."""
+
+INIT_STEP_S = 2.0
+"""One attempt of it, so that a request to stop is seen: a replica is to be gone 10 s after SIGTERM."""
 
 END_TIMEOUT_S = 8.0
 """All steps of a commit together; below the 10 s after which the broker aborts, so that the answer is definite."""
@@ -73,15 +77,16 @@ class Transactor:
         """Whether readers see outputs only after the commit."""
         return not self._outside
 
-    def fence(self) -> None:
+    def fence(self, stopping: Callable[[], bool]) -> None:
         """New producer instances, and every other owner of the transactional id fenced (R3, R4).
 
         Raises:
             ProducerLostError: no definite answer.
+            StopRequestedError: asked to stop meanwhile.
         """
         self.close()
         self._producer = self._kafka.producer(transactional_id=self._id, name=self._replica)
-        self._producer.init_transactions(INIT_TIMEOUT_S)
+        self._init(self._producer, stopping)
         if self._outside:
             self._outputs = self._kafka.producer(transactional_id=None, name=f"{self._replica}-outputs")
 
@@ -138,6 +143,19 @@ class Transactor:
             if producer is not None:
                 producer.close()
         self._producer = self._outputs = None
+
+    def _init(self, producer: Producer, stopping: Callable[[], bool]) -> None:
+        deadline_s = self._clock.monotonic_s() + INIT_TIMEOUT_S
+        while True:
+            try:
+                producer.init_transactions(INIT_STEP_S)
+            except RetryableKafkaError as error:
+                if stopping():
+                    raise StopRequestedError("asked to stop while fencing former owners") from error
+                if self._clock.monotonic_s() >= deadline_s:
+                    raise ProducerLostError(str(error)) from error
+            else:
+                return
 
     def _left(self, deadline_s: float) -> float:
         return max(_LEAST_TIMEOUT_S, deadline_s - self._clock.monotonic_s())
