@@ -53,12 +53,14 @@ class Intake:
         frames: list[pl.DataFrame] = []
         poison: list[PoisonRecord] = []
         next_offsets: dict[TopicPartition, int] = {}
+        oldest_ms: list[int] = []
         for topic, group in groups.items():
             partitions = [message.partition() for message in group]
+            ends = _ends(partitions)
             next_offsets |= {
-                TopicPartition(topic, partition): message.offset() + 1
-                for partition, message in zip(partitions, group, strict=True)
+                TopicPartition(topic, partition): group[last].offset() + 1 for partition, (_, last) in ends.items()
             }
+            oldest_ms += [group[first].timestamp()[1] for first, _ in ends.values()]
             decoded = self._decoders[topic].decode(
                 [message.value() for message in group], [message.key() for message in group]
             )
@@ -71,7 +73,7 @@ class Intake:
             next_offsets=next_offsets,
             records=len(messages),
             poison=poison,
-            oldest_ms=min(group[0].timestamp()[1] for group in groups.values()),
+            oldest_ms=min(oldest_ms),
         )
 
 
@@ -80,3 +82,11 @@ def _by_topic(messages: Sequence[Message]) -> dict[str, list[Message]]:
     for message in messages:
         groups.setdefault(message.topic(), []).append(message)
     return groups
+
+
+def _ends(partitions: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """Partition → places of its first and its last record in the batch; the loops over records run in C."""
+    places = range(len(partitions))
+    first = dict(zip(reversed(partitions), reversed(places), strict=True))
+    last = dict(zip(partitions, places, strict=True))
+    return {partition: (first[partition], last[partition]) for partition in last}
