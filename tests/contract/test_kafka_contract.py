@@ -20,9 +20,9 @@ from statemgr.errors import (
     TopicMissingError,
 )
 from statemgr.kafka.confluent import ConfluentKafka
-from statemgr.kafka.partitioner import partition_of
 from statemgr.kafka.ports import Bounds, Committed, Consumer, Kafka, Message, Producer, TopicSpec
 from statemgr.kafka.settings import MAX_RECORD_BYTES, log
+from statemgr.partitioner import partition_of
 from statemgr.testing.kafka import FakeKafka
 from statemgr.types import TopicPartition
 

@@ -8,8 +8,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from statemgr.changelog import bases
-from statemgr.changelog.model import Clock, RestoreSettings
+from statemgr.changelog.model import RestoreSettings
 from statemgr.changelog.tail import Tail
+from statemgr.clock import Clock
 from statemgr.decisions import (
     Fresh,
     LogFacts,

@@ -2,38 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from statemgr.progress import Progress
 from statemgr.store.base import Store
 from statemgr.types import TaskId
-
-
-class Clock(Protocol):
-    """Time as a parameter: wall clock and monotonic clock are separate."""
-
-    def wall_ms(self) -> int:
-        """Milliseconds since the Unix epoch; may jump."""
-        ...
-
-    def monotonic_s(self) -> float:
-        """Seconds of a clock that never goes back."""
-        ...
-
-
-class SystemClock:
-    """The machine's clocks."""
-
-    def wall_ms(self) -> int:
-        """Milliseconds since the Unix epoch."""
-        return time.time_ns() // 1_000_000
-
-    def monotonic_s(self) -> float:
-        """Seconds since an arbitrary start."""
-        return time.monotonic()
 
 
 @dataclass(frozen=True)

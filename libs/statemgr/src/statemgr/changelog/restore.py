@@ -26,15 +26,14 @@ from statemgr.changelog import bases
 from statemgr.changelog.begin import Surroundings, ask_bounds, begin_task, warn_of_lost_start
 from statemgr.changelog.model import (
     MIN_CHUNK_BYTES,
-    Clock,
     RestoredTask,
     RestoreProgress,
     RestoreSettings,
     Source,
-    SystemClock,
 )
 from statemgr.changelog.patience import Patience, Verdict
 from statemgr.changelog.tail import Tail
+from statemgr.clock import Clock, SystemClock
 from statemgr.decisions import base_age_limit_ms, delete_retention_ms
 from statemgr.errors import InputLostError, RestoreStalledError
 from statemgr.kafka.ports import Bounds, Consumer, Kafka, TopicInfo

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
+from statemgr.clock import Clock
+
+
+class MovableClock(Clock, Protocol):
+    """A clock that whoever waits moves on."""
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        ...
+
 
 class ManualClock:
     """Wall and monotonic time under a test's control.

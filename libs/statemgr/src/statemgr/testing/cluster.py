@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from statemgr.errors import ProducerLostError, TopicMissingError
 from statemgr.kafka.ports import Committed, TopicInfo, TopicSpec
 from statemgr.kafka.settings import TRANSACTION_TIMEOUT_MS
+from statemgr.testing.clock import MovableClock
 from statemgr.testing.faults import Faults
 from statemgr.testing.partition_log import Outcome, PartitionLog, Transaction
 from statemgr.types import TopicPartition
@@ -25,22 +25,6 @@ TOPIC_DEFAULTS: Mapping[str, str] = {
     "segment.ms": "604800000",
 }
 """Effective settings of a topic for which nothing else was asked: those of Kafka 4."""
-
-
-class Clock(Protocol):
-    """Time as the fake needs it; :class:`~statemgr.testing.clock.ManualClock` is one."""
-
-    def wall_ms(self) -> int:
-        """Milliseconds since the epoch."""
-        ...
-
-    def monotonic_s(self) -> float:
-        """Seconds of a clock that never goes back."""
-        ...
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass."""
-        ...
 
 
 @dataclass
@@ -84,7 +68,7 @@ class Cluster:
         transaction_timeout_s: open transactions older than this are aborted and their producer is fenced.
     """
 
-    clock: Clock
+    clock: MovableClock
     marker_lag_s: float = 0.0
     transaction_timeout_s: float = TRANSACTION_TIMEOUT_MS / 1000
     faults: Faults = field(default_factory=Faults)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 
 from statemgr.kafka.ports import Committed, TopicSpec
 from statemgr.testing.admin import FakeAdmin
-from statemgr.testing.clock import ManualClock
-from statemgr.testing.cluster import Clock, Cluster
+from statemgr.testing.clock import ManualClock, MovableClock
+from statemgr.testing.cluster import Cluster
 from statemgr.testing.consumer import FakeConsumer
 from statemgr.testing.faults import ANY, ClientCrashedError, Fault
 from statemgr.testing.partition_log import Entry
@@ -36,8 +36,8 @@ class FakeKafka:
         cluster: the broker's state, for a test's eyes.
     """
 
-    def __init__(self, clock: Clock | None = None, *, marker_lag_s: float = 0.0) -> None:
-        self.clock: Clock = clock if clock is not None else ManualClock()
+    def __init__(self, clock: MovableClock | None = None, *, marker_lag_s: float = 0.0) -> None:
+        self.clock: MovableClock = clock if clock is not None else ManualClock()
         self.cluster = Cluster(self.clock, marker_lag_s=marker_lag_s)
 
     def consumer(self, *, read_committed: bool = True, name: str) -> FakeConsumer:

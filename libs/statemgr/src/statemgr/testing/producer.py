@@ -8,9 +8,9 @@ from enum import Enum
 from typing import TypeVar
 
 from statemgr.errors import ProducerLostError, RecordTooLargeError, StateError, TopicMissingError
-from statemgr.kafka.partitioner import partition_of
 from statemgr.kafka.ports import Committed, DeliveryCallback
 from statemgr.kafka.settings import CLIENT_RECORD_BYTES, RECORD_OVERHEAD_BYTES
+from statemgr.partitioner import partition_of
 from statemgr.testing.cluster import Cluster
 from statemgr.testing.partition_log import Outcome, Transaction
 from statemgr.types import TopicPartition

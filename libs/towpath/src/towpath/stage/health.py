@@ -16,8 +16,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from statemgr.clock import Clock
 from towpath.errors import SettingsError
-from towpath.stage.clock import Clock
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.phases import Phase
 from towpath.stage.replica import Replica

@@ -12,6 +12,7 @@ import structlog
 
 from statemgr.changelog.model import RestoredTask, RestoreProgress
 from statemgr.changelog.restore import restore
+from statemgr.clock import Clock
 from statemgr.kafka.ports import Consumer, Kafka, TopicInfo
 from statemgr.layout import changelog_topic, consumer_group
 from statemgr.progress import Progress
@@ -20,7 +21,6 @@ from statemgr.store import StoreBackend
 from statemgr.types import TaskId, TopicPartition
 from towpath.query.plan import StagePlan
 from towpath.stage.assignment import STATIC_EPOCH
-from towpath.stage.clock import Clock
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.settings import StageSettings
 from towpath.stage.start import decide_start

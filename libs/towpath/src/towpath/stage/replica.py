@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 import structlog
 
+from statemgr.clock import Clock
 from statemgr.errors import (
     CorruptStoreError,
     InputLostError,
@@ -29,7 +30,6 @@ from statemgr.types import TopicPartition
 from towpath.query.plan import Format, StagePlan
 from towpath.stage.assignment import StaticAssignment
 from towpath.stage.chain import OperatorChain
-from towpath.stage.clock import Clock
 from towpath.stage.deadletter import DeadLetters
 from towpath.stage.intake import Batch, Intake
 from towpath.stage.metrics import StageMetrics

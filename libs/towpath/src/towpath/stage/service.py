@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Callable
-from types import FrameType
 
 import structlog
 
+from statemgr.clock import SystemClock
 from statemgr.errors import StateError
 from statemgr.store import MemoryBackend, RocksBackend, RocksSettings, StoreBackend
 from towpath.errors import TowpathError
 from towpath.query.loading import load_query
 from towpath.query.plan import StagePlan
-from towpath.stage.clock import SystemClock
 from towpath.stage.connect import connect
 from towpath.stage.health import HttpServer, application, stalled
 from towpath.stage.logs import configure_logging
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.replica import Controls, Replica
 from towpath.stage.settings import StageSettings
+from towpath.stage.signals import StopSignals
 
 log = structlog.get_logger()
 
 EXIT_OK = 0
 EXIT_STOPPED = 1
-EXIT_SECOND_SIGNAL = 130
 
 MIB = 1024 * 1024
 
@@ -47,8 +45,9 @@ def run_stage(settings: StageSettings) -> int:
     configure_logging(stage=settings.stage, replica=settings.replica)
     plan = load_query(settings.query, settings.query_settings).stage(settings.stage)
     kafka = connect(settings.bootstrap, settings.kafka_config)
-    stop = _stop_on_signals()
     clock = SystemClock()
+    signals = StopSignals()
+    stop = signals.event
     metrics = StageMetrics(plan.name, settings.replica)
     replica = Replica(
         plan,
@@ -59,6 +58,7 @@ def run_stage(settings: StageSettings) -> int:
         metrics,
         Controls(stop.is_set, stop.wait),
     )
+    signals.at_work_on = lambda: replica.work.what
     server = HttpServer(application(replica, metrics, clock, settings.stall_s), settings.http_host, settings.http_port)
     port = server.start()
     log.info("starting", app=plan.app, tasks_of=f"{settings.replica_index}/{settings.replica_count}", http=port)
@@ -85,20 +85,6 @@ def open_backend(plan: StagePlan, settings: StageSettings, stop: Callable[[], bo
         RocksSettings(cache_bytes=budget, write_buffer_bytes=budget // WRITE_BUFFER_SHARE),
         stop=stop,
     )
-
-
-def _stop_on_signals() -> threading.Event:
-    """First SIGTERM or SIGINT asks to stop; the second ends the process at once."""
-    stop = threading.Event()
-
-    def handle(_signal: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise SystemExit(EXIT_SECOND_SIGNAL)
-        stop.set()
-
-    signal.signal(signal.SIGTERM, handle)
-    signal.signal(signal.SIGINT, handle)
-    return stop
 
 
 def _watch(replica: Replica, clock: SystemClock, stall_s: float, stop: threading.Event) -> None:

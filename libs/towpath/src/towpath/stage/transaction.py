@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from statemgr.clock import Clock
 from statemgr.errors import ProducerLostError, RetryableKafkaError, StopRequestedError
 from statemgr.kafka.ports import Kafka, Producer
 from statemgr.layout import PROGRESS_KEY
 from statemgr.progress import Progress, encode_progress
 from statemgr.types import TopicPartition
 from towpath.errors import TowpathError
-from towpath.stage.clock import Clock
 from towpath.stage.settings import Guarantee
 
 INIT_TIMEOUT_S = 30.0
