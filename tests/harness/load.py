@@ -18,6 +18,9 @@ TICK_S = 0.02
 FLUSH_LIMIT_S = 60.0
 """The last records are acknowledged within milliseconds, or when a broker that was stopped has come back."""
 
+ABANDON_S = 1.0
+"""Nobody asks any more what became of the last records."""
+
 CREATE_LIMIT_S = 20.0
 
 
@@ -90,7 +93,7 @@ class Load:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
-        self._thread.join(FLUSH_LIMIT_S if error is None else 1.0)
+        self._thread.join(ABANDON_S)
         self._producer.close()
 
     def _run(self) -> None:
