@@ -6,6 +6,7 @@ mirror that the user has configured for Maven is used.
 """
 
 import importlib.util
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -25,7 +26,11 @@ DOWNLOAD_DEADLINE = 900.0
 
 _COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 _SAID_LINES = 5
-"""Lines of a failed resolver that are shown: Maven's summary of an error is three to five."""
+"""Lines of a failed resolver that are shown: one for each artifact that it couldn't get, of the few asked for."""
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_TELLING = re.compile(r"\[ERROR\] \S|not found$|\[FAILED|[Ee]xception|access error")
+_ADVICE = re.compile(r"re-run|Re-run|For more information|^\[ERROR\] \[Help")
+"""Maven's hints on how to run it differently, which aren't for someone who didn't run it."""
 
 _POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -173,6 +178,7 @@ def _call(name: str, command: Sequence[str | Path], work: Path) -> None:
 
 
 def _last_words(output: str) -> str:
-    lines = [line.rstrip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if "ERROR" in line or "FAILED" in line or "UNRESOLVED" in line]
-    return "\n".join(f"  {line}" for line in (errors[:_SAID_LINES] or lines[-_SAID_LINES:]))
+    lines = [_ANSI.sub("", line).strip(" \t:") for line in output.splitlines()]
+    telling = [line for line in lines if _TELLING.search(line) and not _ADVICE.search(line)]
+    said = [line for line in (telling or lines) if line]
+    return "\n".join(f"  {line}" for line in (said[:_SAID_LINES] if telling else said[-_SAID_LINES:]))

@@ -1,0 +1,51 @@
+"""What is read out of the end of a broker's log."""
+
+from pathlib import Path
+
+from towpath.broker.logtail import log_size, log_tail, says_disk_full, says_port_taken
+
+
+def test_an_absent_log_has_nothing_to_tell(tmp_path: Path) -> None:
+    assert log_size(tmp_path / "broker.log") == 0
+    assert log_tail(tmp_path / "broker.log") == ""
+
+
+def test_lines_that_name_an_error_are_told_before_all_others(tmp_path: Path) -> None:
+    log = tmp_path / "broker.log"
+    log.write_text("INFO a\nx ERROR went wrong\njava.io.IOException: disk\nINFO shut down\n")
+    assert log_tail(log) == "x ERROR went wrong\njava.io.IOException: disk"
+
+
+def test_a_quiet_log_tells_its_last_lines(tmp_path: Path) -> None:
+    log = tmp_path / "broker.log"
+    log.write_text("".join(f"INFO {number}\n" for number in range(100)))
+    assert log_tail(log).splitlines() == [f"INFO {number}" for number in range(85, 100)]
+
+
+def test_earlier_runs_are_left_out(tmp_path: Path) -> None:
+    log = tmp_path / "broker.log"
+    log.write_text("x ERROR of yesterday\n")
+    since = log_size(log)
+    with log.open("a") as file:
+        file.write("INFO of today\n")
+    assert log_tail(log, since) == "INFO of today"
+
+
+def test_a_log_that_was_rolled_meanwhile_is_read_from_its_beginning(tmp_path: Path) -> None:
+    log = tmp_path / "broker.log"
+    log.write_text("INFO short\n")
+    assert log_tail(log, since=1_000_000) == "INFO short"
+
+
+def test_a_huge_log_is_not_read_as_a_whole(tmp_path: Path) -> None:
+    log = tmp_path / "broker.log"
+    log.write_text("x ERROR far away\n" + "INFO filler\n" * 20_000 + "INFO last\n")
+    assert log_tail(log).endswith("INFO last")
+    assert "far away" not in log_tail(log)
+
+
+def test_the_causes_with_a_remedy_of_their_own_are_recognised() -> None:
+    assert says_port_taken("java.net.BindException: Address already in use")
+    assert says_disk_full("java.io.IOException: No space left on device")
+    assert not says_port_taken("INFO started")
+    assert not says_disk_full("INFO started")
