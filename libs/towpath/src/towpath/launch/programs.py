@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,10 @@ STOP_WAIT_S = 12
 
 EXPECTED_EXITS = "0,1,2"
 """Statuses by which a replica says that starting it again would not help; anything else is a crash: restart."""
+
+_LINE_BREAK = re.compile(r"[\r\n]")
+_COMMENT = re.compile(r"(\s)([;#])")
+"""What starts a comment in supervisord's file, in the middle of a value too."""
 
 
 @dataclass(frozen=True)
@@ -67,23 +72,42 @@ def programs_of(plan: QueryPlan, query: str, replicas: Mapping[str, int], option
 
 
 def render_config(programs: Sequence[Program], run_dir: Path) -> str:
-    """Supervisord's configuration file."""
-    socket = run_dir / "supervisor.sock"
+    """Supervisord's configuration file.
+
+    Raises:
+        SettingsError: the directory or an argument is nothing that the file's format can hold.
+    """
+    directory = _path(run_dir)
     sections = [
-        f"[unix_http_server]\nfile={socket}\nchmod=0700\n",
+        f"[unix_http_server]\nfile={directory}/supervisor.sock\nchmod=0700\n",
         "[supervisord]\nnodaemon=true\nsilent=true\nloglevel=warn\n"
-        f"logfile={run_dir / 'supervisord.log'}\npidfile={run_dir / 'supervisord.pid'}\n",
+        f"logfile={directory}/supervisord.log\npidfile={directory}/supervisord.pid\n",
         "[rpcinterface:supervisor]\nsupervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface\n",
-        f"[supervisorctl]\nserverurl=unix://{socket}\n",
-        *(_program_section(program, run_dir) for program in programs),
+        f"[supervisorctl]\nserverurl=unix://{directory}/supervisor.sock\n",
+        *(_program_section(program, directory) for program in programs),
     ]
     return "\n".join(sections)
 
 
-def _program_section(program: Program, run_dir: Path) -> str:
-    command = shlex.join(program.command).replace("%", "%%")
+def _program_section(program: Program, directory: str) -> str:
     return (
-        f"[program:{program.name}]\ncommand={command}\nautorestart=unexpected\nexitcodes={EXPECTED_EXITS}\n"
+        f"[program:{program.name}]\ncommand={_command(program)}\nautorestart=unexpected\nexitcodes={EXPECTED_EXITS}\n"
         f"startsecs=0\nstopsignal=TERM\nstopwaitsecs={STOP_WAIT_S}\nredirect_stderr=true\n"
-        f"stdout_logfile={run_dir / (program.name + '.log')}\nstdout_logfile_maxbytes=64MB\nstdout_logfile_backups=2\n"
+        f"stdout_logfile={directory}/{program.name}.log\nstdout_logfile_maxbytes=64MB\nstdout_logfile_backups=2\n"
     )
+
+
+def _command(program: Program) -> str:
+    """The command line, safe from the file's format: ``%`` expands, and a blank before ``;`` or ``#`` is a comment."""
+    command = shlex.join(program.command)
+    if _LINE_BREAK.search(command):
+        raise SettingsError(f"a line break can't be passed on in an option of {program.name}")
+    # A blank only ever stands within quotes, which can be closed and opened again.
+    return _COMMENT.sub(r"\1''\2", command).replace("%", "%%")
+
+
+def _path(directory: Path) -> str:
+    text = str(directory)
+    if "%" in text or _LINE_BREAK.search(text) or _COMMENT.search(text):
+        raise SettingsError(f"--run-dir {text!r}: choose a directory without '%', ' ;', ' #' or line breaks")
+    return text
