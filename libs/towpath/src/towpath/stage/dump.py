@@ -14,15 +14,15 @@ from towpath.errors import SettingsError
 from towpath.query.plan import StagePlan
 from towpath.stage.assignment import STATIC_EPOCH
 
-_SCHEMA = {"table": pl.String, "partition": pl.Int32, "key": pl.Binary, "value": pl.Binary}
+_SCHEMA = {"table": pl.String, "partition": pl.Int32, "key": pl.Binary, "value": pl.String}
 _BIN_BYTES = 1
 
 
 def dump_state(plan: StagePlan, state_dir: Path, output: Path) -> int:
     """Write every entry of a stage's tables to a Parquet file.
 
-    A task may have stores with several replicas from earlier plans; the one with the highest changelog offset is the
-    one that was written last.
+    Values are JSON, as the tables' codecs write them; bytes that are no text show as escapes. A task may have stores
+    with several replicas from earlier plans; the one with the highest changelog offset was written last.
 
     Returns:
         Number of entries.
@@ -58,14 +58,14 @@ def latest_stores(plan: StagePlan, state_dir: Path) -> dict[TaskId, Path]:
     return {task: root for task, (_, root) in found.items()}
 
 
-def _entries(root: Path, task: TaskId, names: dict[int, str]) -> Iterator[tuple[str, int, bytes, bytes]]:
+def _entries(root: Path, task: TaskId, names: dict[int, str]) -> Iterator[tuple[str, int, bytes, str]]:
     backend = _backend(root)
     try:
         with backend.open(task, STATIC_EPOCH).scan() as entries:
             for stored, value in entries:
                 table, key = split_changelog_key(stored[_BIN_BYTES:])
                 if table in names:
-                    yield names[table], task.partition, key, value
+                    yield names[table], task.partition, key, value.decode(errors="backslashreplace")
     finally:
         backend.close()
 
