@@ -1,0 +1,141 @@
+"""The command line's options and error lines; what the commands do is tested where it is done."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import towpath.stage.service
+from statemgr.errors import KafkaUnavailableError
+from towpath.cli import app, main
+from towpath.errors import SettingsError, StageStoppedError
+from towpath.query.errors import QueryError
+from towpath.stage.settings import Guarantee, StageSettings
+
+QUERY = "queries.key_count"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def error_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """Exit status and standard error of the command as it is installed."""
+    monkeypatch.setattr(sys, "argv", ["towpath", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main()
+    return int(end.value.code or 0), capsys.readouterr().err
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[StageSettings]:
+    """Settings with which a stage would have been run."""
+    seen: list[StageSettings] = []
+
+    def run_stage(settings: StageSettings) -> int:
+        seen.append(settings)
+        return 0
+
+    monkeypatch.setattr(towpath.stage.service, "run_stage", run_stage)
+    return seen
+
+
+def test_without_a_command_the_help_lists_all_of_them() -> None:
+    result = run()
+    for command in ("broker", "plan", "run", "stage", "state", "topics"):
+        assert command in result.output
+
+
+def test_every_command_explains_itself_with_an_example() -> None:
+    for command in (["plan"], ["run"], ["stage"], ["state", "dump"], ["topics"]):
+        result = run(*command, "--help")
+        assert result.exit_code == 0
+        assert "Example: towpath " in result.output
+
+
+def test_stage_passes_its_options_on(started: list[StageSettings], tmp_path: Path) -> None:
+    result = run(
+        *("stage", QUERY, "--stage", "count", "--replica-index", "1", "--replica-count", "2"),
+        *("--bootstrap", "k:9", "--state-dir", str(tmp_path), "--guarantee", "at-least-once"),
+        *("--start-from", "latest", "--on-input-loss", "skip", "--http-port", "8080"),
+        *("--set", "partitions=4", "-o", "commit_interval_ms=50"),
+    )
+    assert result.exit_code == 0, result.output
+    (settings,) = started
+    assert (settings.replica, settings.bootstrap, settings.state_dir) == ("count-1", "k:9", tmp_path)
+    assert (settings.guarantee, settings.start_from) == (Guarantee.AT_LEAST_ONCE, "latest")
+    assert (settings.on_input_loss, settings.http_port) == ("skip", 8080)
+    assert (settings.query_settings, settings.commit_interval_ms) == ({"partitions": 4}, 50)
+
+
+def test_stage_takes_the_rest_from_the_environment(
+    started: list[StageSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"STAGE": "count", "BOOTSTRAP": "k:9", "REPLICA_INDEX": "2", "REPLICA_COUNT": "3"}.items():
+        monkeypatch.setenv(f"TOWPATH_{name}", value)
+    assert run("stage", QUERY).exit_code == 0
+    assert (started[0].stage, started[0].bootstrap, started[0].replica) == ("count", "k:9", "count-2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "text"),
+    [
+        (["stage", QUERY, "--stage", "count", "-o", "nonsense=1"], 2, "nonsense"),
+        (["stage", QUERY, "--stage", "count", "-o", "nonsense"], 2, "--option 'nonsense': expected name=value"),
+        (["stage", QUERY, "--stage", "count", "--guarantee", "twice"], 2, "guarantee"),
+        (["stage", QUERY, "--stage", "count", "--replica-index", "5"], 2, "replica index 5"),
+        (["stage", QUERY, "--stage", "counter"], 2, "has no stage 'counter'; its stages: source, count"),
+        (["plan", "queries.key_cuont"], 2, "there is no module 'queries.key_cuont'"),
+        (["plan", QUERY, "--format", "svg"], 2, "--format svg: expected one of text, json, mermaid"),
+        (["plan", QUERY, "--set", "partition=3"], 2, "no setting 'partition'"),
+        (["run", QUERY, "--replicas", "count=many"], 2, "expected a whole number"),
+        (["run", QUERY, "--replicas", "counter=2"], 2, "has no stage 'counter'"),
+        (["state", "dump", QUERY, "--stage", "counter", "--output", "x.parquet"], 2, "has no stage 'counter'"),
+        (["state", "dump", QUERY, "--stage", "count", "--output", "x", "--state-dir", "none"], 2, "no stores of stage"),
+    ],
+)
+def test_an_error_of_the_user_is_one_line_and_status_2(
+    arguments: list[str], status: int, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said = error_of(monkeypatch, capsys, *arguments)
+    (line,) = said.strip().splitlines()
+    assert line.startswith("error: ")
+    assert text in line
+    assert code == status
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (SettingsError("a setting"), 2),
+        (QueryError("a query"), 2),
+        (StageStoppedError("going on would lose data"), 1),
+        (KafkaUnavailableError("no answer from Kafka at k:9"), 1),
+    ],
+)
+def test_each_kind_of_error_has_its_status(
+    error: Exception, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: StageSettings) -> int:
+        raise error
+
+    monkeypatch.setattr(towpath.stage.service, "run_stage", fail)
+    assert error_of(monkeypatch, capsys, "stage", QUERY, "--stage", "count") == (status, f"error: {error}\n")
+
+
+def test_plan_prints_text_json_and_a_diagram() -> None:
+    for form, text in {"text": "count", "json": '"stages"', "mermaid": "flowchart"}.items():
+        result = run("plan", QUERY, "--format", form)
+        assert result.exit_code == 0
+        assert text in result.output
+
+
+@pytest.mark.slow
+def test_the_command_line_starts_without_loading_polars() -> None:
+    """It must be able to say how many threads Polars may have before that loads."""
+    code = "import sys, towpath.cli; sys.exit('polars' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
