@@ -106,3 +106,19 @@ def test_closing_the_driver_frees_every_store(tmp_path) -> None:
         driver.pipe(SOURCE, bids([1]))
         driver.run_until_idle()
         driver.close()
+
+
+def test_a_key_in_the_state_of_two_tasks_is_never_hidden() -> None:
+    driver = StageDriver(count_stage(), partitions={SOURCE: 2})
+    driver.pipe(SOURCE, bids([7, 7]))
+    driver.run_until_idle()
+    with pytest.raises(AssertionError, match="b'7' is in the state of two tasks"):
+        driver.state("count", "count")
+
+
+def test_the_environment_does_not_change_what_a_driver_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOWPATH_START_FROM", "latest")
+    driver = StageDriver(count_stage(), partitions={SOURCE: 1})
+    driver.pipe(SOURCE, bids([7]))
+    driver.run_until_idle()
+    assert driver.state("count", "count") == {b"7": 1}

@@ -28,6 +28,9 @@ readers back for 10 s, back-off after a lost producer grows to 5 s, a restore gi
 
 _ROCKS = RocksSettings(cache_bytes=8 * 1024 * 1024, write_buffer_bytes=2 * 1024 * 1024, lock_timeout_s=0.0)
 
+_NO_ENVIRONMENT = "TOWPATH_STAGE_DRIVER_"
+"""Prefix of variables that nobody sets: a test's settings do not depend on where it runs."""
+
 
 class StillBusyError(AssertionError):
     """The replicas did not become idle; the text says what each of them is at."""
@@ -141,7 +144,11 @@ class StageDriver:
         return [record.value for record in self.output(topic)]
 
     def state(self, stage: str, table: str) -> dict[bytes, Any]:
-        """Committed state of a table over all running replicas: key → value."""
+        """Committed state of a table over all running replicas: key → value.
+
+        Raises:
+            AssertionError: a key is in the state of two tasks.
+        """
         replicas = [process.replica for process in self._processes[stage] if process.replica is not None]
         states = [task.state for replica in replicas for task in replica.owned.values() if task.state is not None]
         return committed_state(states, table_of(self._stages[stage], table))
@@ -197,7 +204,7 @@ class StageDriver:
     def _plan_replicas(self, stage: str, count: int) -> list[ReplicaProcess]:
         plan = self._stages[stage]
         common = {"query": plan.app, "stage": stage, "replica_count": count, **self._settings}
-        settings = [StageSettings(**common, replica_index=index) for index in range(count)]
+        settings = [StageSettings(_env_prefix=_NO_ENVIRONMENT, **common, replica_index=index) for index in range(count)]
         return [ReplicaProcess(plan, each, self.kafka, self.clock, self._backend(each.replica)) for each in settings]
 
     def _backend(self, replica: str) -> StoreBackend:

@@ -30,13 +30,19 @@ def table_of(plan: StagePlan, name: str) -> TableSpec[Any]:
 
 
 def committed_state(states: Iterable[TaskState], spec: TableSpec[Any]) -> dict[bytes, Any]:
-    """Key → value in the stores of these tasks; uncommitted changes are not there."""
+    """Key → value in the stores of these tasks; uncommitted changes are not there.
+
+    Raises:
+        AssertionError: a key is in the state of two tasks.
+    """
     found: dict[bytes, Any] = {}
     for state in states:
         with state.store.scan() as entries:
             for stored, value in entries:
                 table, key = split_changelog_key(stored[_BIN_BYTES:])
                 if table == spec.id:
+                    if key in found:
+                        raise AssertionError(f"key {key!r} is in the state of two tasks: is the input placed by it?")
                     found[key] = spec.codec.decode(value)
     return found
 
