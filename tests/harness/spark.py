@@ -11,13 +11,16 @@ import pyarrow as pa
 import pytest
 
 from loadgen.errors import JarsError, JavaError
+from loadgen.frames import read_records
 from loadgen.java import require_java
+from loadgen.oracle import settled_end
 from loadgen.session import SessionSettings, start_session
+from loadgen.topics import earliest_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["kafka_rows", "running_session"]
+__all__ = ["kafka_rows", "read_topic", "running_session"]
 
 
 def running_session(work_dir: Path) -> Iterator[SparkSession]:
@@ -54,3 +57,14 @@ def kafka_rows(spark: SparkSession, rows: Sequence[tuple[Any, str | None, int, i
         "offset": pa.array(offsets, pa.int64()),
     }
     return spark.createDataFrame(pa.table(columns))
+
+
+def read_topic(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
+    """All committed records of a topic: key, value, partition, offset, append_ms, sched_ms."""
+    records = read_records(
+        spark, bootstrap, {topic: earliest_offsets(bootstrap, topic)}, {topic: settled_end(bootstrap, topic)}
+    )
+    return records.selectExpr(
+        "key", "value", "partition", "offset", "UNIX_MILLIS(timestamp) AS append_ms",
+        "BIGINT(GET_JSON_OBJECT(CAST(value AS STRING), '$.sched_ms')) AS sched_ms",
+    )  # fmt: skip

@@ -7,6 +7,7 @@ It ends on SIGTERM, or when the process that started it closes its standard inpu
 from __future__ import annotations
 
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -16,11 +17,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from loadgen.errors import JobError
+from loadgen.errors import JobError, TopicError
 from loadgen.receipts import ReceiptWriter, compact
-from loadgen.topics import Offsets
+from loadgen.topics import Offsets, end_offsets
 
 __all__ = ["ReceiverProcess", "receive"]
 
@@ -32,6 +33,9 @@ DRAIN_RECORDS = 10_000
 
 POLL_S = 0.25
 """Longest wait for a record before looking whether to stop or flush."""
+
+DRAIN_S = 5.0
+"""For taking what was committed before the receiver was told to stop: milliseconds unless the machine is starved."""
 
 READY_TIMEOUT_S = 30.0
 """For a receiver to be connected: Python's start and one metadata request, 0.5 s; on a starved machine ten times."""
@@ -46,7 +50,7 @@ def receive(
     stop: Callable[[], bool],
     wall_s: Callable[[], float] = time.time,
 ) -> int:
-    """Stamps records until told to stop.
+    """Stamps records until told to stop, and then those that had been committed by that moment.
 
     Args:
         bootstrap: Address of the brokers.
@@ -58,33 +62,69 @@ def receive(
     Returns:
         Number of records received.
     """
+    writer = ReceiptWriter(directory)
     consumer = Consumer(_config(bootstrap))
     assigned = [TopicPartition(topic, p, offset) for topic, at in start.items() for p, offset in at.items()]
     consumer.assign(assigned)
-    if assigned:
-        consumer.get_watermark_offsets(assigned[0], timeout=READY_TIMEOUT_S)
-    writer = ReceiptWriter(directory)
+    _connect(consumer, assigned)
     since_ms = wall_s() * 1000
     (directory / READY_FILE).write_text(json.dumps({"since_ms": since_ms}), encoding="utf-8")
     total, flushed = 0, time.monotonic()
+    ends: Mapping[str, Offsets] | None = None
+    deadline = math.inf
     try:
-        while not stop():
-            first = consumer.poll(POLL_S)
-            if first is not None:
-                arrived = wall_s() * 1000
-                rest = consumer.consume(DRAIN_RECORDS, timeout=0)
-                drained = wall_s() * 1000
-                for messages, at in (([first], arrived), (rest, drained)):
-                    found = [_position(message) for message in messages if message.error() is None]
-                    writer.add(compact(found, at, since_ms))
-                    total += len(found)
+        while ends is None or (_is_behind(consumer, ends) and time.monotonic() < deadline):
+            total += _take(consumer, writer, since_ms, wall_s)
             if time.monotonic() - flushed >= FLUSH_S:
                 writer.flush()
                 flushed = time.monotonic()
+            if ends is None and stop():
+                ends = {topic: end_offsets(bootstrap, topic, committed=True) for topic in start}
+                deadline = time.monotonic() + DRAIN_S
     finally:
         writer.flush()
         consumer.close()
     return total
+
+
+def _take(consumer: Consumer, writer: ReceiptWriter, since_ms: float, wall_s: Callable[[], float]) -> int:
+    """Waits for a record, and stamps it and all that came with it."""
+    first = consumer.poll(POLL_S)
+    if first is None:
+        return 0
+    arrived = wall_s() * 1000
+    rest = consumer.consume(DRAIN_RECORDS, timeout=0)
+    drained = wall_s() * 1000
+    total = 0
+    for messages, at in (([first], arrived), (rest, drained)):
+        found = [_position(message) for message in messages if message.error() is None]
+        writer.add(compact(found, at, since_ms))
+        total += len(found)
+    return total
+
+
+def _connect(consumer: Consumer, assigned: list[TopicPartition]) -> None:
+    """Waits for the broker's first answer; a topic that was just made has no leader for a moment.
+
+    Raises:
+        TopicError: There was no answer in time.
+    """
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    for partition in assigned[:1]:
+        while True:
+            try:
+                consumer.get_watermark_offsets(partition, timeout=READY_TIMEOUT_S)
+                break
+            except KafkaException as error:
+                if time.monotonic() > deadline:
+                    raise TopicError(f"no offsets of {partition.topic}: {error.args[0].str()}") from error
+                time.sleep(0.1)
+
+
+def _is_behind(consumer: Consumer, ends: Mapping[str, Offsets]) -> bool:
+    """Whether a committed record before the given ends has not been taken; positions pass markers as well."""
+    asked = [TopicPartition(topic, p) for topic, at in ends.items() for p, end in at.items() if end > 0]
+    return any(at.offset < ends[at.topic][at.partition] for at in consumer.position(asked))
 
 
 def _position(message: Message) -> tuple[str, int, int]:
@@ -138,7 +178,7 @@ class ReceiverProcess:
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=2 * DRAIN_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -40,6 +40,9 @@ Offsets = dict[int, int]
 REQUEST_TIMEOUT_S = 10.0
 """For one answer of the broker; its own time-out for a request is 5 s by default, times two."""
 
+CONNECT_TIMEOUT_S = 5.0
+"""For the first answer: a broker that runs gives it within 0.1 s, one that is starting within 3 s."""
+
 MIN_RETENTION_MS = 3_600_000
 """One hour. Shorter retention deletes events while a run is being measured or verified."""
 
@@ -246,7 +249,7 @@ def _reader_config(bootstrap: str) -> dict[str, Any]:
 
 def _partition_count(admin: AdminClient, bootstrap: str, topic: str) -> int | None:
     try:
-        listed = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics.get(topic)
+        listed = admin.list_topics(timeout=CONNECT_TIMEOUT_S).topics.get(topic)
     except KafkaException as error:
         raise TopicError(
             f"no answer from Kafka at {bootstrap} ({error.args[0].str()}); is the broker running?"

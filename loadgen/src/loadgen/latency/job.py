@@ -189,9 +189,10 @@ class _Follower:
     ) -> None:
         self.lost = 0
         self._settings, self._meter, self._on_window = settings, meter, on_window
-        self._next = {(topic, p): offset for topic, at in start.items() for p, offset in at.items()}
+        self._reached_file = settings.directory / "reached.json"
+        self._reached = {topic: dict(at) for topic, at in start.items()} | self._stored_reached()
         self._heard: float | None = None
-        self._producer = Producer({"bootstrap.servers": settings.bootstrap}) if settings.output_topic else None
+        self._producer = _producer(settings) if settings.output_topic else None
         self._records = stream_records(spark, settings.bootstrap, start, fail_on_data_loss=settings.fail_on_data_loss)
 
     def until(
@@ -230,12 +231,12 @@ class _Follower:
         if not self._settings.fail_on_data_loss:
             self._count_loss()
         touched = self._meter.process(records, batch_id)
-        if self._meter.last_rows:
+        if self._meter.last_offsets:
             self._heard = time.monotonic()
+            self._remember()
         if not len(touched):
             return
-        counts = self._meter.counts
-        windows = statistics(counts[counts["second"].isin(touched["second"].unique())])
+        windows = statistics(self._meter.counts_around(touched))
         if self._producer is not None:
             _send(self._producer, str(self._settings.output_topic), windows)
         if self._on_window is not None:
@@ -244,14 +245,29 @@ class _Follower:
     def _count_loss(self) -> None:
         """Offsets that left the log before they were read; markers among them count too."""
         for topic in self._settings.all_topics:
+            reached = self._reached.setdefault(topic, {})
             for partition, first in earliest_offsets(self._settings.bootstrap, topic).items():
-                reached = self._next.get((topic, partition), 0)
-                self.lost += max(0, first - reached)
-                self._next[(topic, partition)] = max(first, reached)
-        # Up to here the stable records are read by this very batch.
-        for topic in self._settings.all_topics:
-            for partition, end in end_offsets(self._settings.bootstrap, topic, committed=True).items():
-                self._next[(topic, partition)] = max(end, self._next.get((topic, partition), 0))
+                self.lost += max(0, first - reached.get(partition, first))
+                reached[partition] = max(first, reached.get(partition, first))
+
+    def _remember(self) -> None:
+        """Notes up to where the finished micro-batches have read, for this run and a restarted one."""
+        for (topic, partition), offset in self._meter.last_offsets.items():
+            reached = self._reached.setdefault(topic, {})
+            reached[partition] = max(offset + 1, reached.get(partition, 0))
+        hidden = self._reached_file.with_suffix(".tmp")
+        hidden.write_text(json.dumps(self._reached), encoding="utf-8")
+        hidden.replace(self._reached_file)
+
+    def _stored_reached(self) -> dict[str, Offsets]:
+        if not self._reached_file.is_file():
+            return {}
+        stored = json.loads(self._reached_file.read_text(encoding="utf-8"))
+        return {topic: {int(p): offset for p, offset in at.items()} for topic, at in stored.items()}
+
+
+def _producer(settings: LatencySettings) -> Producer:
+    return Producer({"bootstrap.servers": settings.bootstrap, "log_level": 0})
 
 
 def _raise_failure(query: Any, *, expected: bool) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
+import pyarrow as pa
 
 from loadgen.frames import stamped
 from loadgen.histogram import COUNT_COLUMNS, empty_counts, merge_counts, statistics
@@ -28,6 +29,9 @@ RECEIPT_TIMEOUT_S = 5.0
 """For the receiver to have what Spark has read: it flushes every 0.5 s, and reads the same committed records."""
 
 COUNTS_DIR = "counts"
+
+Positions = dict[tuple[str, int], int]
+"""(topic, partition) → offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +82,21 @@ class Meter:
     def __post_init__(self) -> None:
         (self.directory / COUNTS_DIR).mkdir(parents=True, exist_ok=True)
         self._counts = {path.stem: pd.read_parquet(path) for path in _count_files(self.directory)}
-        self.last_rows = 0
+        self.last_offsets: Positions = {}
 
     @property
     def counts(self) -> pd.DataFrame:
         """The counts of all batches so far."""
         return merge_counts(self._counts.values())
+
+    def counts_around(self, touched: pd.DataFrame) -> pd.DataFrame:
+        """The counts of all batches in the seconds that a batch touched; its cost does not grow with the run."""
+        if not len(touched):
+            return empty_counts()
+        low, high = touched["second"].min(), touched["second"].max()
+        near = (table for table in self._counts.values() if len(table) and table["second"].max() >= low)
+        merged = merge_counts(table[table["second"].between(low, high)] for table in near)
+        return merged[merged["second"].isin(touched["second"].unique())]
 
     def frames(self) -> Frames:
         """The figures of all batches so far."""
@@ -101,8 +114,8 @@ class Meter:
         """
         rows = stamped(records).persist()
         try:
-            first, last, self.last_rows = self._extent(rows)
-            counts = self._reduce(rows, first, last) if self.last_rows else empty_counts()
+            first, self.last_offsets = _extent(rows)
+            counts = self._reduce(rows, first) if first else empty_counts()
         finally:
             rows.unpersist()
         name = f"batch-{batch_id:08d}"
@@ -112,22 +125,10 @@ class Meter:
         hidden.replace(path)
         self._counts[name] = counts
         if self.receipts is not None:
-            self.receipts.forget(last)
+            self.receipts.forget(self.last_offsets)
         return counts
 
-    def _extent(self, rows: DataFrame) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int], int]:
-        """First and last offset of each sink partition, and the number of rows."""
-        from pyspark.sql import functions as f
-
-        found = rows.groupBy("topic", "partition").agg(f.min("offset"), f.max("offset"), f.count("*")).collect()
-        sinks = [row for row in found if row[0] != self.input_topic]
-        first = {(row[0], row[1]): row[2] for row in sinks}
-        last = {(row[0], row[1]): row[3] for row in sinks}
-        return first, last, sum(row[4] for row in found)
-
-    def _reduce(
-        self, rows: DataFrame, first: Mapping[tuple[str, int], int], last: Mapping[tuple[str, int], int]
-    ) -> pd.DataFrame:
+    def _reduce(self, rows: DataFrame, first: Positions) -> pd.DataFrame:
         sinks = rows if self.input_topic is None else rows.where(rows["topic"] != self.input_topic)
         parts = [
             _latencies(sinks, "append", "append_ms - sched_ms"),
@@ -136,28 +137,31 @@ class Meter:
         if self.input_topic is not None:
             inputs = rows.where(rows["topic"] == self.input_topic)
             parts.append(_latencies(inputs, "load", "append_ms - sched_ms"))
+        last = {key: offset for key, offset in self.last_offsets.items() if key[0] != self.input_topic}
         if self.receipts is not None and last:
             self.receipts.wait_for(last, RECEIPT_TIMEOUT_S)
-            parts.append(self._visible(sinks, self.receipts, first, last))
+            parts.append(self._visible(sinks, self.receipts.between(first, last)))
         together = parts[0]
         for part in parts[1:]:
             together = together.unionByName(part)
         counts = together.groupBy(*COUNT_COLUMNS[:4]).agg({"*": "count", "events": "sum"})
         return merge_counts([pd.DataFrame(counts.toDF(*COUNT_COLUMNS).toPandas())])
 
-    def _visible(
-        self,
-        sinks: DataFrame,
-        receipts: ReceiptReader,
-        first: Mapping[tuple[str, int], int],
-        last: Mapping[tuple[str, int], int],
-    ) -> DataFrame:
+    def _visible(self, sinks: DataFrame, receipts: pa.Table) -> DataFrame:
         """Rows with their time of receipt; those appended before the receiver was up to date are left out."""
-        stamps = self.spark.createDataFrame(receipts.between(first, last)).selectExpr(
+        stamps = self.spark.createDataFrame(receipts).selectExpr(
             "topic", "partition", "EXPLODE(SEQUENCE(first, last)) AS offset", "received_ms", "since_ms"
         )
         seen = sinks.join(stamps, ["topic", "partition", "offset"]).where("append_ms >= since_ms")
         return _latencies(seen, "visible", "ROUND(received_ms - sched_ms)")
+
+
+def _extent(rows: DataFrame) -> tuple[Positions, Positions]:
+    """First and last offset of each partition that has rows."""
+    from pyspark.sql import functions as f
+
+    found = rows.groupBy("topic", "partition").agg(f.min("offset"), f.max("offset")).collect()
+    return {(row[0], row[1]): row[2] for row in found}, {(row[0], row[1]): row[3] for row in found}
 
 
 def _latencies(rows: DataFrame, kind: str, value: str) -> DataFrame:
