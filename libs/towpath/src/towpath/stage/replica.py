@@ -17,6 +17,7 @@ from statemgr.clock import Clock
 from statemgr.errors import (
     CorruptStoreError,
     InputLostError,
+    KafkaUnavailableError,
     ProducerLostError,
     RetryableKafkaError,
     StateError,
@@ -168,6 +169,10 @@ class Replica:
             if self.phase is not Phase.RUNNING:
                 raise
             self._start_over(error)  # where reading goes on, or that it does not, is decided at the start
+        except KafkaUnavailableError as error:
+            if self.phase is not Phase.RESTORING:
+                raise
+            self._start_over(error)  # the broker was there a moment ago, or nobody could have been fenced
         except CorruptStoreError as error:
             self.drop(f"{error}; the changelog rebuilds it")
             self._backend.destroy(error.task, error.epoch)
