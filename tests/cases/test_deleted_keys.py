@@ -45,7 +45,7 @@ def expected(changes: list[Change]) -> dict[bytes, int]:
     return {key.encode(): value for key, value in dict(changes).items() if value is not None}
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(before=CHANGES, after=CHANGES)
 def test_any_sequence_of_sets_and_deletes_is_restored(before: list[Change], after: list[Change]) -> None:
     driver = registry()

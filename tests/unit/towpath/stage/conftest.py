@@ -5,6 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
+from hypothesis import settings
+
+settings.register_profile("shared-machine", deadline=None)
+settings.load_profile("shared-machine")
 
 
 @pytest.fixture(autouse=True)

@@ -203,8 +203,14 @@ class StageDriver:
 
     def _plan_replicas(self, stage: str, count: int) -> list[ReplicaProcess]:
         plan = self._stages[stage]
-        common = {"query": plan.app, "stage": stage, "replica_count": count, **self._settings}
-        settings = [StageSettings(_env_prefix=_NO_ENVIRONMENT, **common, replica_index=index) for index in range(count)]
+        common: dict[str, Any] = {
+            "_env_prefix": _NO_ENVIRONMENT,
+            "query": plan.app,
+            "stage": stage,
+            "replica_count": count,
+            **self._settings,
+        }
+        settings = [StageSettings(**common, replica_index=index) for index in range(count)]
         return [ReplicaProcess(plan, each, self.kafka, self.clock, self._backend(each.replica)) for each in settings]
 
     def _backend(self, replica: str) -> StoreBackend:
