@@ -55,9 +55,13 @@ def _make(java: Java, jars: Path, archive: Path, given_up: Path, notify: Callabl
         try:
             _rehearse(java, jars, Layout(Path(directory)), made)
             made.rename(archive)
-        except (BrokerError, OSError, subprocess.TimeoutExpired) as error:
-            # A start without archive works as well; the reason is kept, and nothing tried again.
+        except FileNotFoundError as error:
+            # A JVM that ended without writing it never will: not tried again.
             given_up.write_text(f"{java.build}\n{error}\n", encoding="utf-8")
+        except (BrokerError, OSError, subprocess.TimeoutExpired) as error:
+            # A start without archive works as well, only slower; perhaps the next one has more luck.
+            if notify is not None:
+                notify(f"no class archive this time: {error}")
 
 
 def _rehearse(java: Java, jars: Path, layout: Layout, archive: Path) -> None:

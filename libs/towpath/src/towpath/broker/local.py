@@ -17,6 +17,7 @@ from towpath.broker import jvm, startup
 from towpath.broker.archive import archive_flags
 from towpath.broker.errors import (
     BrokerDeadlineError,
+    BrokerError,
     BrokerNotRunningError,
     BrokerRunningError,
     BrokerSettingError,
@@ -159,9 +160,9 @@ class LocalBroker:
             with self._exclusive():
                 already = self._process() is not None
                 state = self._running_state() if already else self._launch()
+        except BrokerError:
+            raise
         except OSError as error:
-            if isinstance(error, BrokerDeadlineError):
-                raise
             raise startup.data_dir_error(self.data_dir, error) from error
         self._port = state.port
         seconds = time.monotonic() - begin
@@ -297,7 +298,7 @@ class LocalBroker:
         try:
             with locked(self._layout.lock, _LOCK_DEADLINE):
                 yield
+        except BrokerError:
+            raise
         except TimeoutError as error:
-            if isinstance(error, BrokerDeadlineError):
-                raise
             raise BrokerDeadlineError(f"{error}: end it, try again") from error
