@@ -16,7 +16,7 @@ from supervisor.xmlrpc import SupervisorTransport
 
 from towpath.errors import TowpathError
 from towpath.launch.deathsig import die_with_parent
-from towpath.launch.programs import STOP_WAIT_S, Program, render_config
+from towpath.launch.programs import EXPECTED_EXITS, STOP_WAIT_S, Program, render_config
 
 START_TIMEOUT_S = 20.0
 """supervisord answers within a second; a busy machine may take longer."""
@@ -49,8 +49,8 @@ class ProcessState:
 
     @property
     def given_up(self) -> bool:
-        """Whether nobody will start it again."""
-        return self.state in {"EXITED", "FATAL"}
+        """Whether nobody will start it again; a crashed process is EXITED, too, until supervisord's next look."""
+        return self.state == "FATAL" or (self.state == "EXITED" and self.exit_status in EXPECTED_EXITS)
 
 
 class Pipeline:

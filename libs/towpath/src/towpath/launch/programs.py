@@ -15,7 +15,7 @@ from towpath.query.plan import QueryPlan
 STOP_WAIT_S = 12
 """A replica exits within 10 s of SIGTERM; two more before it is killed."""
 
-EXPECTED_EXITS = "0,1,2"
+EXPECTED_EXITS = (0, 1, 2)
 """Statuses by which a replica says that starting it again would not help; anything else is a crash: restart."""
 
 _LINE_BREAK = re.compile(r"[\r\n]")
@@ -90,8 +90,9 @@ def render_config(programs: Sequence[Program], run_dir: Path) -> str:
 
 
 def _program_section(program: Program, directory: str) -> str:
+    expected = ",".join(map(str, EXPECTED_EXITS))
     return (
-        f"[program:{program.name}]\ncommand={_command(program)}\nautorestart=unexpected\nexitcodes={EXPECTED_EXITS}\n"
+        f"[program:{program.name}]\ncommand={_command(program)}\nautorestart=unexpected\nexitcodes={expected}\n"
         f"startsecs=0\nstopsignal=TERM\nstopwaitsecs={STOP_WAIT_S}\nredirect_stderr=true\n"
         f"stdout_logfile={directory}/{program.name}.log\nstdout_logfile_maxbytes=64MB\nstdout_logfile_backups=2\n"
     )
