@@ -18,11 +18,13 @@ class InputProgress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         low: lowest incomplete offset; reading starts here after a take-over.
         high: next offset to be read for the first time.
         parked: key → first incomplete (offset, row); rows of such keys between low and high are still to be done.
+        topic_id: id of the input topic, so that one made anew under the same name is noticed; empty: unknown.
     """
 
     low: int
     high: int
     parked: dict[str, tuple[int, int]] = {}
+    topic_id: str = ""
 
     def admits(self, position: Position, key: str) -> bool:
         """Whether a row read after a take-over is to be processed (R1): never twice, never skipped."""

@@ -5,10 +5,11 @@ import pytest
 from statemgr.errors import InputLostError
 from statemgr.kafka.ports import Bounds
 from statemgr.types import TopicPartition
-from towpath.stage.start import Start, decide_start
+from towpath.stage.start import Recorded, Start, decide_start
 
 SOURCE = TopicPartition("bids", 3)
 BOUNDS = Bounds(10, 20)
+TOPIC_ID = "made-first"
 
 
 @pytest.mark.parametrize(
@@ -23,15 +24,26 @@ BOUNDS = Bounds(10, 20)
     ],
 )
 def test_where_reading_goes_on(recorded: int | None, start_from: str, on_input_loss: str, expected: Start) -> None:
-    assert decide_start(SOURCE, recorded, BOUNDS, start_from, on_input_loss) == expected
+    position = None if recorded is None else Recorded(recorded, TOPIC_ID)
+    assert decide_start(SOURCE, position, BOUNDS, TOPIC_ID, start_from, on_input_loss) == expected
 
 
 def test_lost_records_stop_the_task_with_their_number_and_the_remedy() -> None:
     with pytest.raises(InputLostError, match=r"bids\[3\] starts at offset 10, .* 7 .*3 records.*--on-input-loss"):
-        decide_start(SOURCE, 7, BOUNDS, "earliest", "stop")
+        decide_start(SOURCE, Recorded(7), BOUNDS, TOPIC_ID, "earliest", "stop")
 
 
 @pytest.mark.parametrize("on_input_loss", ["stop", "skip"])
-def test_a_log_that_ends_before_the_recorded_offset_is_another_log(on_input_loss: str) -> None:
-    with pytest.raises(InputLostError, match=r"ends at offset 20, but .* read up to 21: .*made anew"):
-        decide_start(SOURCE, 21, BOUNDS, "earliest", on_input_loss)
+def test_a_log_that_ends_before_the_recorded_offset_lost_records(on_input_loss: str) -> None:
+    with pytest.raises(InputLostError, match=r"ends at offset 20, but .* read up to 21: .*lost records"):
+        decide_start(SOURCE, Recorded(21, TOPIC_ID), BOUNDS, TOPIC_ID, "earliest", on_input_loss)
+
+
+@pytest.mark.parametrize("on_input_loss", ["stop", "skip"])
+def test_a_topic_made_anew_is_noticed_although_it_has_grown_past_the_recorded_offset(on_input_loss: str) -> None:
+    with pytest.raises(InputLostError, match=r"bids\[3\] was made anew .*another name"):
+        decide_start(SOURCE, Recorded(15, TOPIC_ID), BOUNDS, "made-second", "earliest", on_input_loss)
+
+
+def test_an_offset_that_somebody_else_committed_is_taken_as_it_is() -> None:
+    assert decide_start(SOURCE, Recorded(12), BOUNDS, TOPIC_ID, "earliest", "stop") == Start(12)

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from statemgr.progress import InputProgress, Progress
 from statemgr.types import TaskId, TopicPartition
-from towpath.stage.tasks import OwnedTask, offset_metadata, owner_index, shown_offsets
+from towpath.stage.tasks import OwnedTask, noted_topic_id, owner_index, shown_offsets
 
 
 def task(partition: int = 2, **positions: int) -> OwnedTask:
@@ -31,10 +33,17 @@ def test_shown_are_the_offsets_that_differ_from_what_the_group_has() -> None:
     assert shown_offsets(tasks, shown) == {TopicPartition("bids", 1): 8, TopicPartition("bids", 2): 0}
 
 
-def test_the_metadata_of_an_offset_is_small_json() -> None:
-    text = offset_metadata(2**31, 2**63)
-    assert json.loads(text) == {"epoch": 2**31, "high": 2**63}
-    assert len(text) < 100
+def test_the_metadata_of_an_offset_is_small_json_and_names_the_topic() -> None:
+    owned = OwnedTask(TaskId("map", 0), 2**31, {"bids": 2**62}, {"bids": "4SjHPHAWTtGDf7Z2mm9zzg"})
+    text = owned.note(TopicPartition("bids", 0))
+    assert json.loads(text) == {"epoch": 2**31, "high": 2**62, "topic_id": "4SjHPHAWTtGDf7Z2mm9zzg"}
+    assert noted_topic_id(text) == "4SjHPHAWTtGDf7Z2mm9zzg"
+    assert len(text) < 200
+
+
+@pytest.mark.parametrize("metadata", ["", "NULL", "{", '{"epoch":1}', "[]"])
+def test_foreign_metadata_names_no_topic(metadata: str) -> None:
+    assert noted_topic_id(metadata) == ""
 
 
 def test_tasks_are_found_by_partition() -> None:

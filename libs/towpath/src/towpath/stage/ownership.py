@@ -23,8 +23,8 @@ from towpath.query.plan import StagePlan
 from towpath.stage.assignment import STATIC_EPOCH
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.settings import StageSettings
-from towpath.stage.start import decide_start
-from towpath.stage.tasks import OwnedTask
+from towpath.stage.start import Recorded, decide_start
+from towpath.stage.tasks import OwnedTask, noted_topic_id
 from towpath.stage.topics import input_partitions
 
 log = structlog.get_logger()
@@ -129,32 +129,37 @@ class Ownership:
         ids: Sequence[TaskId],
         topics: Topics,
         restored: Mapping[TaskId, RestoredTask],
-    ) -> dict[TopicPartition, int]:
-        """Recorded next offsets: from the progress record, or of a stateless stage from the group's offsets (R2)."""
+    ) -> dict[TopicPartition, Recorded]:
+        """Recorded positions: from the progress record, or of a stateless stage from the group's offsets (R2)."""
         if self._plan.stateful:
             return {
-                source: offset
+                source: position
                 for task, item in restored.items()
-                for source, offset in _positions(task, item.progress).items()
+                for source, position in _positions(task, item.progress).items()
             }
         sources = [source for task in ids for source in topics.inputs_of(task.partition)]
         group = consumer_group(self._plan.app, self._plan.name)
         committed = consumer.committed(group, sources, QUERY_TIMEOUT_S)
-        return {source: item.offset for source, item in committed.items() if item.offset is not None}
+        return {
+            source: Recorded(item.offset, noted_topic_id(item.metadata))
+            for source, item in committed.items()
+            if item.offset is not None
+        }
 
     def _own(
         self,
         consumer: Consumer,
         task: TaskId,
         topics: Topics,
-        recorded: Mapping[TopicPartition, int],
+        recorded: Mapping[TopicPartition, Recorded],
         restored: Mapping[TaskId, RestoredTask],
         owned: int,
     ) -> OwnedTask:
         positions = {
-            source.topic: self._start(consumer, source, recorded.get(source))
+            source.topic: self._start(consumer, source, recorded.get(source), topics.infos[source.topic].topic_id)
             for source in topics.inputs_of(task.partition)
         }
+        topic_ids = {topic: topics.infos[topic].topic_id for topic in positions}
         state = None
         if task in restored:
             item = restored[task]
@@ -162,18 +167,23 @@ class Ownership:
             state = TaskState(task, item.epoch, item.store, self._plan.tables, cache)
         # A task without a record writes one soon, so that "latest" stays the moment of the first start.
         new = any(source not in recorded for source in topics.inputs_of(task.partition))
-        return OwnedTask(task, STATIC_EPOCH, positions, state, touched=new)
+        return OwnedTask(task, STATIC_EPOCH, positions, topic_ids, state, touched=new)
 
-    def _start(self, consumer: Consumer, source: TopicPartition, recorded: int | None) -> int:
+    def _start(self, consumer: Consumer, source: TopicPartition, recorded: Recorded | None, topic_id: str) -> int:
         bounds = consumer.bounds(source, QUERY_TIMEOUT_S)
-        start = decide_start(source, recorded, bounds, self._settings.start_from, self._settings.on_input_loss)
+        start = decide_start(
+            source, recorded, bounds, topic_id, self._settings.start_from, self._settings.on_input_loss
+        )
         if start.lost:
             self._metrics.skipped.inc(start.lost)
             log.warning("input lost, going on after the gap", source=str(source), records=start.lost)
         return start.offset
 
 
-def _positions(task: TaskId, progress: Progress | None) -> dict[TopicPartition, int]:
+def _positions(task: TaskId, progress: Progress | None) -> dict[TopicPartition, Recorded]:
     if progress is None:
         return {}
-    return {TopicPartition(topic, task.partition): item.high for topic, item in progress.inputs.items()}
+    return {
+        TopicPartition(topic, task.partition): Recorded(item.high, item.topic_id)
+        for topic, item in progress.inputs.items()
+    }

@@ -39,7 +39,7 @@ from towpath.stage.phases import Phase, PhaseMachine
 from towpath.stage.policy import CommitLimits, TransactionFacts, should_commit
 from towpath.stage.router import Router
 from towpath.stage.settings import StageSettings
-from towpath.stage.tasks import OwnedTask, offset_metadata, owner_index, shown_offsets
+from towpath.stage.tasks import OwnedTask, owner_index, shown_offsets
 from towpath.stage.topics import prepare_topics
 from towpath.stage.transaction import END_TIMEOUT_S, FINAL_END_TIMEOUT_S, TaskChanges, Transactor
 
@@ -367,10 +367,7 @@ class Replica:
         else:
             offsets = {source: offset for task in touched for source, offset in task.offsets().items()}
             offsets |= self._unshown()
-        epochs = {task.id.partition: task.epoch for task in self._tasks.values()}
-        return {
-            source: (offset, offset_metadata(epochs[source.partition], offset)) for source, offset in offsets.items()
-        }
+        return {source: (offset, self._tasks[source.partition].note(source)) for source, offset in offsets.items()}
 
     def _unshown(self) -> dict[TopicPartition, int]:
         """Offsets ahead of what the group shows; positions pass transaction markers, so that lag reaches 0."""

@@ -20,6 +20,7 @@ class OwnedTask:
         id: stage and partition.
         epoch: the epoch under which the task is owned.
         positions: input topic → next offset to process.
+        topic_ids: input topic → its id.
         state: tables of the task; None in a stateless stage.
         touched: whether something happened since the last commit.
     """
@@ -27,6 +28,7 @@ class OwnedTask:
     id: TaskId
     epoch: int
     positions: dict[str, int]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
     state: TaskState | None = None
     touched: bool = field(default=False)
 
@@ -40,8 +42,16 @@ class OwnedTask:
         """The progress record as of now (R1)."""
         return Progress(
             epoch=self.epoch,
-            inputs={topic: InputProgress(low=offset, high=offset) for topic, offset in self.positions.items()},
+            inputs={
+                topic: InputProgress(low=offset, high=offset, topic_id=self.topic_ids.get(topic, ""))
+                for topic, offset in self.positions.items()
+            },
         )
+
+    def note(self, source: TopicPartition) -> str:
+        """Metadata of an input's committed offset: ~70 of the 4096 bytes that Kafka allows."""
+        note = _OffsetNote(self.epoch, self.positions[source.topic], self.topic_ids.get(source.topic, ""))
+        return msgspec.json.encode(note).decode()
 
     def offsets(self) -> dict[TopicPartition, int]:
         """Next offset of every input partition."""
@@ -53,11 +63,15 @@ class _OffsetNote(msgspec.Struct, frozen=True):
 
     epoch: int
     high: int
+    topic_id: str = ""
 
 
-def offset_metadata(epoch: int, high: int) -> str:
-    """Metadata that goes with a committed offset; ~30 of the 4096 bytes that Kafka allows."""
-    return msgspec.json.encode(_OffsetNote(epoch, high)).decode()
+def noted_topic_id(metadata: str) -> str:
+    """Topic id in an offset's metadata; empty where somebody else committed the offset, which is allowed."""
+    try:
+        return msgspec.json.decode(metadata, type=_OffsetNote).topic_id
+    except msgspec.MsgspecError:
+        return ""
 
 
 def shown_offsets(tasks: Iterable[OwnedTask], shown: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
