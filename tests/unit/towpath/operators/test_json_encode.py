@@ -27,6 +27,10 @@ def test_a_decimal_may_stand_alone():
     assert encode_json(frame) == [b'{"p":0.908}']
 
 
+def test_bytes_are_base64_text():
+    assert encode_json(pl.DataFrame({"k": [b"\xff\x00", None]})) == [b'{"k":"/wA="}', b'{"k":null}']
+
+
 def test_rows_without_columns_are_empty_objects():
     assert encode_json(pl.DataFrame({"__partition": [0, 1]})) == [b"{}", b"{}"]
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemgr.kafka.ports import TopicSpec
+from statemgr.kafka.ports import TopicInfo, TopicSpec
 from statemgr.partitioner import partition_of
 from statemgr.testing.kafka import FakeKafka
 from tests.unit.towpath.stage.plans import SINK
 from towpath.query.plan import PARTITION, SCHED, Edge, Format, OutputPlan
-from towpath.stage.router import RANDOM_ROWS, RECORD_BYTES, Router, Sent
+from towpath.stage.router import MAX_RECORD_BYTES, RANDOM_ROWS, Router, Sent, record_limit
 from towpath.testing.records import Record, read_records
 
 
@@ -25,7 +25,7 @@ class Desk:
         self.form = form
         self.kafka = FakeKafka()
         self.kafka.admin().create([TopicSpec(SINK, partitions)], 1, 1.0)
-        self.router = Router(OutputPlan(SINK, form, edge, key, partitions), partitions)
+        self.router = Router(OutputPlan(SINK, form, edge, key, partitions), TopicInfo(SINK, partitions, "id", {}))
         self.producer = self.kafka.producer(transactional_id=None, name="router")
 
     def send(self, frame: pl.DataFrame) -> Sent:
@@ -114,7 +114,7 @@ def test_sent_tells_the_bytes_that_were_produced() -> None:
 @pytest.mark.parametrize("edge", Edge)
 def test_a_row_that_no_record_can_hold_is_given_back_and_the_others_are_sent(edge: Edge) -> None:
     desk = Desk(edge, key=("n",) if edge is Edge.HASH else ())
-    sent = desk.send(frame([5, 6, 7], n=[1, 2, 3], text=["a", "b" * RECORD_BYTES, "c"]))
+    sent = desk.send(frame([5, 6, 7], n=[1, 2, 3], text=["a", "b" * MAX_RECORD_BYTES, "c"]))
     assert [row.partition for row in sent.too_large] == [6]
     assert json.loads(sent.too_large[0].value)["n"] == 2
     assert sorted(record.value["n"] for record in desk.found()) == [1, 3]
@@ -165,3 +165,15 @@ def test_a_sink_row_without_a_complete_key_becomes_a_record_without_a_key(column
     keyless = [record.value["k"] for record in desk.found() if record.key is None]
     assert sorted(record.value["k"] or 0 for record in desk.found()) == [0, 1, 3]
     assert keyless == [None] if len(columns) == 1 else {None, 3} == set(keyless)
+
+
+@pytest.mark.parametrize(
+    ("config", "limit"),
+    [
+        ({}, MAX_RECORD_BYTES),
+        ({"max.message.bytes": "1048588"}, MAX_RECORD_BYTES),
+        ({"max.message.bytes": "50000"}, 49_000),
+    ],
+)
+def test_the_limit_of_a_record_is_what_client_and_topic_both_take(config: dict[str, str], limit: int) -> None:
+    assert record_limit(TopicInfo(SINK, 1, "id", config)) == limit

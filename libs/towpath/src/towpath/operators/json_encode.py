@@ -1,7 +1,8 @@
 """Frame → JSON records of a sink, one object a row.
 
 Measured on the outputs of a keyed count: 5–6 million rows per CPU-second. Polars writes a decimal as a string; here
-it is a number with all its digits (``90.800``), so that money stays exact and a reader needs no second parse.
+it is a number with all its digits (``90.800``), so that money stays exact and a reader needs no second parse. Bytes, which
+JSON does not have, are Base64 text.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ def encode_json(frame: pl.DataFrame) -> list[bytes]:
     """The value of each row's record, in row order, without ``__partition``."""
     rows = frame.drop(PARTITION, strict=False)
     rows = rows.rename({column: name for column, name in PUBLIC_NAMES.items() if column in rows.columns})
+    if pl.Binary in rows.dtypes:
+        rows = rows.with_columns(pl.col(pl.Binary).bin.encode("base64"))
     if not rows.width:
         return [b"{}"] * frame.height
     return rows.select(_object(rows.schema).cast(pl.Binary)).to_series().to_list()

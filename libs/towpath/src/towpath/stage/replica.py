@@ -187,7 +187,7 @@ class Replica:
         """
         if self._topics is None:
             self._topics = self._prepare()
-            self._routers = [Router(item, self._topics.infos[item.topic].partitions) for item in self._plan.outputs]
+            self._routers = [Router(item, self._topics.infos[item.topic]) for item in self._plan.outputs]
         self._machine.to(Phase.FENCING)
         self._at("fencing former owners")
         self._transactor.fence(self._controls.stopping)

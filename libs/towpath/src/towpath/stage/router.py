@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from statemgr.errors import RecordTooLargeError
-from statemgr.kafka.ports import Producer
+from statemgr.kafka.ports import Producer, TopicInfo
 from statemgr.partitioner import partitions_of
 from towpath.operators.arrow_frames import encode_frames
 from towpath.operators.bytes_rows import encode_bytes
@@ -21,9 +21,19 @@ from towpath.query.plan import PARTITION, Edge, Format, OutputPlan
 RANDOM_ROWS = 256
 """Rows of a slice on a random edge: small enough to spread a batch, large enough to keep records few."""
 
-RECORD_BYTES = 1_000_000
-"""Largest key + value: below Kafka's default limit of 1,048,588 bytes with room for the batch's own header. A larger
-row goes to the dead-letter topic, instead of aborting its transaction for ever (R21)."""
+MAX_RECORD_BYTES = 1_000_000
+"""Largest key + value whatever the topic allows: within the client's own limit, and half of it is plenty for a row."""
+
+OVERHEAD_BYTES = 1_000
+"""What Kafka's batch and record headers take of a topic's ``max.message.bytes``; they take about 90."""
+
+
+def record_limit(info: TopicInfo) -> int:
+    """Largest key + value that a topic takes. A larger row goes to the dead-letter topic, instead of aborting its
+    transaction for ever (R21).
+    """
+    allowed = int(info.config.get("max.message.bytes", MAX_RECORD_BYTES + OVERHEAD_BYTES))
+    return min(MAX_RECORD_BYTES, allowed - OVERHEAD_BYTES)
 
 
 class TooLarge(NamedTuple):
@@ -43,9 +53,10 @@ class Sent(NamedTuple):
 class Router:
     """Writes the rows of one output of a replica."""
 
-    def __init__(self, plan: OutputPlan, partitions: int) -> None:
+    def __init__(self, plan: OutputPlan, topic: TopicInfo) -> None:
         self._plan = plan
-        self._partitions = partitions
+        self._partitions = topic.partitions
+        self._limit = record_limit(topic)
         self._turn = 0
 
     @property
@@ -72,20 +83,20 @@ class Router:
             [
                 TooLarge(owner, values[index] or b"")
                 for index, owner in enumerate(rows.get_column(PARTITION).to_list())
-                if sizes[index] > RECORD_BYTES
+                if sizes[index] > self._limit
             ]
-            if max(sizes, default=0) > RECORD_BYTES
+            if max(sizes, default=0) > self._limit
             else []
         )
         if too_large:
-            fits = [index for index, size in enumerate(sizes) if size <= RECORD_BYTES]
+            fits = [index for index, size in enumerate(sizes) if size <= self._limit]
             keys, values = [keys[index] for index in fits], [values[index] for index in fits]
         producer.produce_batch(self._plan.topic, target, keys, values)
         return Sent(sum(sizes), too_large)
 
     def _write_frames(self, target: int, rows: pl.DataFrame, producer: Producer) -> Sent:
         try:
-            payloads = encode_frames(rows)
+            payloads = encode_frames(rows, self._limit)
         except RecordTooLargeError:
             if rows.height == 1:
                 return Sent(0, [TooLarge(rows.item(0, PARTITION), encode_json(rows)[0])])
