@@ -29,8 +29,9 @@ OVERHEAD_BYTES = 1_000
 
 
 def record_limit(info: TopicInfo) -> int:
-    """Largest key + value that a topic takes. A larger row goes to the dead-letter topic, instead of aborting its
-    transaction for ever (R21).
+    """Largest key + value that a topic takes.
+
+    A larger row goes to the dead-letter topic, instead of aborting its transaction for ever (R21).
     """
     allowed = int(info.config.get("max.message.bytes", MAX_RECORD_BYTES + OVERHEAD_BYTES))
     return min(MAX_RECORD_BYTES, allowed - OVERHEAD_BYTES)

@@ -51,8 +51,8 @@ def decide_start(
         return Start(bounds.end if start_from == "latest" else bounds.start)
     if recorded.topic_id not in {"", topic_id}:
         raise InputLostError(
-            f"{source} was made anew (its id is {topic_id}, this task has read {recorded.topic_id}), so its offsets mean "
-            "other records. Restore the topic, or start the application under another name"
+            f"{source} was made anew (its id is {topic_id}, this task has read {recorded.topic_id}), so its offsets "
+            "mean other records. Restore the topic, or start the application under another name"
         )
     if recorded.offset > bounds.end:
         raise InputLostError(
@@ -65,6 +65,6 @@ def decide_start(
     if on_input_loss == "skip":
         return Start(bounds.start, lost)
     raise InputLostError(
-        f"{source} starts at offset {bounds.start}, but offset {recorded.offset} is needed: {lost} records were deleted by "
-        "retention. Raise retention.ms, or go on without them with --on-input-loss skip"
+        f"{source} starts at offset {bounds.start}, but offset {recorded.offset} is needed: {lost} records were deleted "
+        "by retention. Raise retention.ms, or go on without them with --on-input-loss skip"
     )
