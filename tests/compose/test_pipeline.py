@@ -111,4 +111,4 @@ def test_stages_stop_cleanly_within_their_grace_period(compose: Compose) -> None
 
     states = compose("ps", "-a", "--format", "{{.Service}} {{.ExitCode}}", "source", "count-0", "count-1")
 
-    assert sorted(states.split()) == sorted("source 0 count-0 0 count-1 0".split())
+    assert sorted(states.split()) == sorted(["source", "0", "count-0", "0", "count-1", "0"])

@@ -14,7 +14,7 @@ from loadgen.errors import JarsError, JavaError
 from loadgen.frames import read_records
 from loadgen.java import require_java
 from loadgen.oracle import settled_end
-from loadgen.session import SessionSettings, start_session
+from loadgen.session import SessionSettings, start_session, stop_session
 from loadgen.topics import earliest_offsets
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def running_session(work_dir: Path) -> Iterator[SparkSession]:
             pytest.fail(str(error), pytrace=False)
         pytest.skip(str(error))
     yield session
-    session.stop()
+    stop_session(session)
 
 
 def _settings(work_dir: Path) -> SessionSettings:

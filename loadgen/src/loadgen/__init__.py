@@ -9,7 +9,7 @@ Importing the package itself is cheap; Spark is loaded by the modules that need 
 
 from loadgen.errors import ClockError, JarsError, JavaError, JobError, LoadgenError, OptionError, TopicError
 from loadgen.options import SourceOptions
-from loadgen.session import SessionSettings, start_session
+from loadgen.session import SessionSettings, start_session, stop_session
 
 __all__ = [
     "ClockError",
@@ -22,4 +22,5 @@ __all__ = [
     "SourceOptions",
     "TopicError",
     "start_session",
+    "stop_session",
 ]

@@ -309,7 +309,7 @@ def _errors() -> Iterator[None]:
 
 @contextmanager
 def _session(app_name: str, cores: int, memory_mb: int) -> Iterator[SparkSession]:
-    from loadgen.session import SessionSettings, start_session
+    from loadgen.session import SessionSettings, start_session, stop_session
 
     with tempfile.TemporaryDirectory(prefix="towpath-spark-", ignore_cleanup_errors=True) as made:
         with console.status("starting Spark"):
@@ -319,7 +319,7 @@ def _session(app_name: str, cores: int, memory_mb: int) -> Iterator[SparkSession
         try:
             yield spark
         finally:
-            spark.stop()
+            stop_session(spark)
 
 
 @contextmanager

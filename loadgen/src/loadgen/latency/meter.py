@@ -145,7 +145,7 @@ class Meter:
         for part in parts[1:]:
             together = together.unionByName(part)
         counts = together.groupBy(*COUNT_COLUMNS[:4]).agg({"*": "count", "events": "sum"})
-        return merge_counts([pd.DataFrame(counts.toDF(*COUNT_COLUMNS).toPandas())])
+        return merge_counts([pd.DataFrame(map(tuple, counts.collect()), columns=COUNT_COLUMNS)])
 
     def _visible(self, sinks: DataFrame, receipts: pa.Table) -> DataFrame:
         """Rows with their time of receipt; those appended before the receiver was up to date are left out."""

@@ -65,6 +65,6 @@ def decide_start(
     if on_input_loss == "skip":
         return Start(bounds.start, lost)
     raise InputLostError(
-        f"{source} starts at offset {bounds.start}, but offset {recorded.offset} is needed: {lost} records were deleted "
-        "by retention. Raise retention.ms, or go on without them with --on-input-loss skip"
+        f"{source} starts at offset {bounds.start}, but offset {recorded.offset} is needed: {lost} records were "
+        "deleted by retention. Raise retention.ms, or go on without them with --on-input-loss skip"
     )
