@@ -15,6 +15,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from statemgr.errors import RecordTooLargeError, RetryableKafkaError
 from statemgr.kafka.classify import Reaction, Source, classify
+from statemgr.kafka.deadline import within
 from statemgr.kafka.guard import Guard
 from statemgr.kafka.ports import DeliveryCallback
 from statemgr.kafka.settings import TRANSACTION_TIMEOUT_MS
@@ -176,8 +177,9 @@ class ConfluentProducer:
     def send_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: str, timeout_s: float) -> None:
         """Add group offsets with metadata to the transaction.
 
-        With a silent broker the client overruns ``timeout_s`` up to its socket time-out,
-        :data:`~statemgr.kafka.settings.PRODUCER_SOCKET_TIMEOUT_MS`.
+        The client ignores ``timeout_s``: it looks for the group's coordinator three times within
+        milliseconds, and then waits for a broker to change its state, which after a broker's crash may never come.
+        Hence a deadline from outside; an instance that passes it is lost.
 
         Raises:
             ProducerLostError: no definite yes before the deadline.
@@ -189,9 +191,17 @@ class ConfluentProducer:
             ClientPartition(at.topic, at.partition, offset, metadata=text) for at, (offset, text) in offsets.items()
         ]
         member = self._group(group)
-        self._repeat(
-            "send_offsets", timeout_s, lambda left: self._client.send_offsets_to_transaction(entries, member, left)
-        )
+        client = self._client
+
+        def send(left: float) -> None:
+            within(left, lambda: client.send_offsets_to_transaction(entries, member, left))
+
+        try:
+            self._repeat("send_offsets", timeout_s, send)
+        except TimeoutError as error:
+            raise self._guard.lose(
+                f"send_offsets: no answer from Kafka at {self._bootstrap} within {timeout_s:g} s"
+            ) from error
 
     def commit(self, timeout_s: float) -> None:
         """Commit; returns only with a definite yes, and after all delivery callbacks of the transaction.
