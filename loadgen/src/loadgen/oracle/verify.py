@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from loadgen.errors import OptionError
-from loadgen.oracle.expectations import BIDS_SQL, INPUT_SCHEMA, QUERIES, Query
+from loadgen.oracle.expectations import BIDS_SQL, QUERIES, Query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,7 +108,7 @@ def verify_outputs(
         OptionError: The query is unknown.
     """
     query = query_named(query_name)
-    total, unreadable, expected = _expected(spark, query, input_records)
+    wanted = _expect(spark, query, input_records)
     parsed = sink_records.selectExpr(
         "CAST(key AS STRING) AS record_key",
         "partition",
@@ -117,10 +117,10 @@ def verify_outputs(
     )
     actual = parsed.select("record_key", "partition", "offset", "row.*")
     if query.kind == "counts":
-        compared = _compare_counts(spark, expected, actual, emit, guarantee)
+        compared = _compare_counts(spark, wanted.rows, actual, emit, guarantee)
     else:
-        compared = _compare_rows(spark, expected, actual.drop("record_key", "partition", "offset"), guarantee)
-    return _result(query.name, "outputs", (total, unreadable), compared)
+        compared = _compare_rows(spark, wanted.rows, actual.drop("record_key", "partition", "offset"), guarantee)
+    return _result(query.name, "outputs", wanted, compared)
 
 
 def verify_state(
@@ -145,24 +145,33 @@ def verify_state(
     query = query_named(query_name)
     if query.kind != "counts":
         raise OptionError(f"{query.name} keeps no state to verify")
-    total, unreadable, expected = _expected(spark, query, input_records)
+    wanted = _expect(spark, query, input_records)
     rows = state if table is None else state.where(state["table"] == table)
     rows = rows.selectExpr(
         "TRY_CAST(CAST(key AS STRING) AS BIGINT) AS auction",
         "COALESCE(TRY_CAST(GET_JSON_OBJECT(value, '$.count') AS BIGINT), TRY_CAST(value AS BIGINT)) AS n",
     )
-    compared = _compare_rows(spark, expected, rows, "exactly_once")
-    return _result(query.name, "state", (total, unreadable), compared)
+    compared = _compare_rows(spark, wanted.rows, rows, "exactly_once")
+    return _result(query.name, "state", wanted, compared)
 
 
-def _expected(spark: SparkSession, query: Query, input_records: DataFrame) -> tuple[int, int, DataFrame]:
-    """Number of records, of unreadable ones, and the expected rows."""
-    events = input_records.selectExpr(f"from_json(CAST(value AS STRING), '{INPUT_SCHEMA}') AS e").select("e.*")
-    totals = events.selectExpr("COUNT(*) AS total", "COUNT_IF(type IS NULL) AS unreadable").first()
+@dataclass(frozen=True, slots=True)
+class _Expectation:
+    """The parsed input, kept until the comparison is done, and the rows that a query makes of it."""
+
+    events: DataFrame
+    total: int
+    unreadable: int
+    rows: DataFrame
+
+
+def _expect(spark: SparkSession, query: Query, input_records: DataFrame) -> _Expectation:
+    parsed = input_records.selectExpr(f"from_json(CAST(value AS STRING), '{query.input_schema}') AS e")
+    events = parsed.select("e.*").persist()
+    total, unreadable = events.selectExpr("COUNT(*)", "COUNT_IF(type IS NULL)").collect()[0]
     events.createOrReplaceTempView("events")
     spark.sql(BIDS_SQL).createOrReplaceTempView("bids")
-    assert totals is not None  # noqa: S101 - a global aggregate has one row
-    return int(totals["total"]), int(totals["unreadable"]), spark.sql(query.sql)
+    return _Expectation(events, int(total), int(unreadable), spark.sql(query.sql))
 
 
 def _compare_rows(spark: SparkSession, expected: DataFrame, actual: DataFrame, guarantee: Guarantee) -> DataFrame:
@@ -224,7 +233,7 @@ def _compare_counts(
     """)  # noqa: S608 - literals of our own
 
 
-def _result(name: str, what: str, totals: tuple[int, int], compared: DataFrame) -> VerifyResult:
+def _result(name: str, what: str, wanted: _Expectation, compared: DataFrame) -> VerifyResult:
     from pyspark.sql import functions as f
 
     compared = compared.where("fault IS NULL OR n > 0").cache()
@@ -235,6 +244,8 @@ def _result(name: str, what: str, totals: tuple[int, int], compared: DataFrame) 
         shown = wrong.collect() if faults else []
     finally:
         compared.unpersist()
+        wanted.events.unpersist()
     samples = tuple({"fault": row["fault"], "n": int(row["n"])} | json.loads(row["row"]) for row in shown)
     expected, actual = (sum(int(row[i]) for row in sums) for i in (2, 3))
-    return VerifyResult(name, what, *totals, expected, actual, dict(sorted(faults.items())), samples)
+    counted = (wanted.total, wanted.unreadable, expected, actual)
+    return VerifyResult(name, what, *counted, dict(sorted(faults.items())), samples)
