@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from statemgr.state import REPLICA_CACHE_ENTRIES
 from towpath.errors import SettingsError
 from towpath.stage.assignment import StaticAssignment
 
@@ -50,7 +51,9 @@ class StageSettings(BaseSettings):
     commit_interval_ms: int = Field(default=100, ge=1, description="longest transaction under backlog")
     offsets_interval_ms: int = Field(default=1000, ge=1, description="refresh of a keyed stage's shown offsets")
     dirty_entries: int = Field(default=200_000, ge=1, description="uncommitted state entries that force a commit")
-    cache_entries: int = Field(default=1_000_000, ge=1, description="cached state entries of all tasks of a replica")
+    cache_entries: int = Field(
+        default=REPLICA_CACHE_ENTRIES, ge=1, description="cached state entries of all tasks of a replica"
+    )
     memory_mb: int = Field(default=256, ge=16, description="RocksDB block cache and write buffers of a replica")
     wait_s: float = Field(default=60.0, gt=0, description="longest wait for broker and topics at start")
     stall_s: float = Field(default=30.0, gt=0, description="a batch in progress for this long turns health red")
