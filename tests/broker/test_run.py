@@ -12,11 +12,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from statemgr.kafka.confluent import ConfluentKafka
-from statemgr.kafka.ports import TopicSpec
 from tests.harness.load import Load, create_topic
 from tests.harness.processes import REPOSITORY, START_LIMIT_S, STOP_LIMIT_S, tail
+from tests.harness.topics import read_topic
 from tests.harness.waiting import wait_for
 from towpath.broker import LocalBroker
 from towpath.launch.programs import STOP_WAIT_S
@@ -171,13 +171,15 @@ def test_a_stage_that_can_t_go_on_ends_the_run_with_its_last_lines(start_run, br
     run.await_running()
     with Load(broker.bootstrap, f"{run.app}-events", partitions=4, limit=1000) as load:
         load.finish()
-    admin = ConfluentKafka(broker.bootstrap)._shared_requests().client
-    for future in admin.delete_topics([f"{run.app}-events"]).values():
-        future.result(10)
-    ConfluentKafka(broker.bootstrap).admin().create([TopicSpec(f"{run.app}-events", 4, {})], 1, 10.0)
+    edge = f"{run.app}.source-count"
+    wait_for("bids are counted", lambda: len(read_topic(broker.bootstrap, f"{run.app}-counts")) > 900, START_LIMIT_S)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for topics in (admin.delete_topics([edge]), admin.create_topics([NewTopic(edge, 4, 1)])):
+        topics[edge].result(10)
     assert run.wait(START_LIMIT_S) == 1, run.describe()
-    assert "source-0 ended with status 1; its last lines:" in run.log()
-    assert f"{run.app}-events" in run.log()
+    ended = re.search(r"^(count-\d) ended with status 1; its last lines:$", run.log(), re.MULTILINE)
+    assert ended, run.describe()
+    assert f"{edge}[" in run.log(), run.describe()
     run.await_nothing_left()
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from statemgr.kafka.confluent import ConfluentKafka
+from statemgr.types import TopicPartition
 from tests.harness.deployment import Deployment, deployed
-from tests.harness.load import Load
+from tests.harness.load import Load, create_topic
 from tests.harness.processes import ReplicaProcess
 from tests.harness.reference import bids_of, compare_each_count, compare_state, final_counts
 from tests.harness.topics import read_topic
@@ -185,3 +186,22 @@ def send_poison(bootstrap: str, topic: str) -> int:
     producer.flush(30)
     producer.close()
     return len(values)
+
+
+def test_committed_offsets_are_told_after_every_restart_of_the_broker(own_broker):
+    kafka = ConfluentKafka(own_broker.bootstrap)
+    create_topic(own_broker.bootstrap, "told", 1)
+    at = TopicPartition("told", 0)
+    consumer = kafka.consumer(name="asking")
+    for offset in (1, 2, 3):
+        producer = kafka.producer(transactional_id="told", name="telling")
+        producer.init_transactions(PROGRESS_LIMIT_S)
+        producer.begin()
+        producer.send_offsets({at: (offset, "")}, "group", PROGRESS_LIMIT_S)
+        producer.commit(PROGRESS_LIMIT_S)
+        assert consumer.committed("group", [at], PROGRESS_LIMIT_S)[at].offset == offset
+        own_broker.stop()
+        own_broker.start()
+        producer.close()
+        assert consumer.committed("group", [at], PROGRESS_LIMIT_S)[at].offset == offset
+    consumer.close()
