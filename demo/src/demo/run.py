@@ -18,7 +18,7 @@ from demo.settings import INPUT, MODULE, SINK, STAGE, WARMUP_TOPIC, DemoResult, 
 from loadgen.latency import LatencyResult, LatencySettings, report
 from loadgen.load import LoadResult, LoadSettings, run_load
 from loadgen.options import SourceOptions
-from loadgen.session import SessionSettings, start_session
+from loadgen.session import SessionSettings, start_session, stop_session
 from statemgr.kafka.confluent import ConfluentKafka
 from towpath.broker import LocalBroker
 from towpath.errors import TowpathError
@@ -61,7 +61,7 @@ def run_demo(settings: DemoSettings, console: Console) -> DemoResult:
             plan, ConfluentKafka(broker.bootstrap), threading.Event(), source_partitions=settings.partitions
         )
         spark = start_session(SessionSettings(app="towpath-demo", cores=SPARK_CORES))
-        stack.callback(spark.stop)
+        stack.callback(stop_session, spark)
         console.say("Spark session")
         measured = _measure(settings, console, broker.bootstrap, plan, spark)
         console.say("comparing outputs and final state with a batch computation over the input")
@@ -96,7 +96,13 @@ def _load(
 ) -> LoadResult:
     source = SourceOptions(seed=settings.seed, profile=f"constant({settings.rate})", events=settings.rate * seconds)
     load = LoadSettings(
-        bootstrap, topic, source, create_partitions=settings.partitions, measure=False, check_clocks=False
+        bootstrap,
+        topic,
+        source,
+        create_partitions=settings.partitions,
+        measure=False,
+        check_clocks=False,
+        warm_up=False,
     )
     if console is None:
         return run_load(spark, load)

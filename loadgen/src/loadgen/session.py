@@ -172,7 +172,8 @@ def start_session(settings: SessionSettings | None = None) -> SparkSession:
         except PySparkException as error:
             raise JobError(f"Spark's JVM did not start ({error}); see the end of {log}") from error
     # What it would print as JSON with the JVM's stack is in the exception as well.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    for name in ("SQLQueryContextLogger", "py4j"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     return SparkSession(context)
 
 
