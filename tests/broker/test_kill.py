@@ -6,9 +6,11 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from loadgen.oracle import verify_topics
 from tests.harness.deployment import Deployment, deployed
 from tests.harness.load import Load
 from tests.harness.reference import (
@@ -20,10 +22,14 @@ from tests.harness.reference import (
     compare_state,
     final_counts,
 )
+from tests.harness.spark import running_session
 from tests.harness.strikes import History, carry_out, schedule
 from towpath.broker import LocalBroker
 
-pytestmark = pytest.mark.slow
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 RATE = 2000
 """Events a second: continuous work on two cores that also start a process every second."""
@@ -42,6 +48,32 @@ def told(history: History, request: pytest.FixtureRequest) -> Iterator[None]:
     except BaseException as error:
         error.add_note(history.note(request.node.nodeid))
         raise
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One session for all comparisons; started by the first of them, not while replicas are killed."""
+    yield from running_session(tmp_path_factory.mktemp("spark"))
+
+
+@pytest.fixture
+def require_oracle(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Compare outputs, and state if there is any, with the batch oracle, which shares no code with the stages."""
+
+    def require(deployment: Deployment, *, state: bool = False, **options: str) -> None:
+        results = verify_topics(
+            request.getfixturevalue("spark"),
+            deployment.bootstrap,
+            deployment.plan.app,
+            deployment.source,
+            deployment.plan.stages[-1].outputs[0].topic,
+            state=deployment.state_file("count") if state else None,
+            **options,
+        )
+        assert [result.to_dict() for result in results if not result.ok] == []
+        assert len(results) == 1 + state
+
+    return require
 
 
 @pytest.fixture
@@ -64,13 +96,14 @@ def struck(
             history.add("drained")
             deployment.stop()
             history.add("stopped")
+            assert "running" in history.phases, "no kill has met a running replica"
             return deployment, bids_of(load.values())
 
     return run
 
 
 @pytest.mark.parametrize("seed", seeds(11, 12))
-def test_counts_are_those_of_an_undisturbed_run(struck, own_broker, tmp_path, seed, request):
+def test_counts_are_those_of_an_undisturbed_run(struck, require_oracle, own_broker, tmp_path, seed, request):
     deployment = Deployment(
         "queries.key_count",
         own_broker.bootstrap,
@@ -83,21 +116,21 @@ def test_counts_are_those_of_an_undisturbed_run(struck, own_broker, tmp_path, se
     with told(history, request):
         compare_each_count(deployment.outputs(), bids)
         compare_state(deployment.state("count", "count"), final_counts(bids))
-        print(history.note(""))
+        require_oracle(deployment, state=True, emit="each")
 
 
 @pytest.mark.parametrize("seed", seeds(21))
-def test_stateless_stages_lose_and_repeat_nothing(struck, own_broker, tmp_path, seed, request):
+def test_stateless_stages_lose_and_repeat_nothing(struck, require_oracle, own_broker, tmp_path, seed, request):
     deployment = Deployment("queries.map_map", own_broker.bootstrap, tmp_path / "run")
     history = History(seed)
     _, bids = struck(deployment, history, list(deployment.replicas), kills=12)
     with told(history, request):
         compare_mapped(deployment.outputs(), bids)
-        print(history.note(""))
+        require_oracle(deployment)
 
 
 @pytest.mark.parametrize("seed", seeds(31))
-def test_at_least_once_repeats_outputs_only(struck, own_broker, tmp_path, seed, request):
+def test_at_least_once_repeats_outputs_only(struck, require_oracle, own_broker, tmp_path, seed, request):
     deployment = Deployment(
         "queries.key_count",
         own_broker.bootstrap,
@@ -111,4 +144,4 @@ def test_at_least_once_repeats_outputs_only(struck, own_broker, tmp_path, seed, 
     with told(history, request):
         compare_repeated_counts(deployment.outputs(), bids)
         compare_state(deployment.state("count", "count"), final_counts(bids))
-        print(history.note(""))
+        require_oracle(deployment, state=True, emit="each", guarantee="at_least_once")

@@ -122,13 +122,17 @@ class Deployment:
 
     def state(self, stage: str, table: str) -> dict[str, Any]:
         """Key → value of a table, out of the stores of a stopped stage."""
-        output = self._work_dir / f"{stage}.parquet"
-        dump_state(self.plan.stage(stage), self._work_dir / "state", output)
-        rows = pl.read_parquet(output).filter(pl.col("table") == table)
+        rows = pl.read_parquet(self.state_file(stage)).filter(pl.col("table") == table)
         pairs = list(zip(rows["key"].to_list(), rows["value"].to_list(), strict=True))
         entries = {key.decode(): msgspec.json.decode(value) for key, value in pairs}
         assert len(entries) == len(pairs), f"{len(pairs) - len(entries)} keys of {table} are in more than one task"
         return entries
+
+    def state_file(self, stage: str) -> Path:
+        """The tables of a stopped stage as Parquet, as ``towpath state dump`` writes them."""
+        output = self._work_dir / f"{stage}.parquet"
+        dump_state(self.plan.stage(stage), self._work_dir / "state", output)
+        return output
 
     def describe(self) -> str:
         """What a message should say of the processes."""
