@@ -136,6 +136,16 @@ def test_at_least_once_loses_nothing_and_keeps_state_exact(call: str, fault: str
         assert set(counts) == set(range(1, AUCTIONS.count(auction) + 1))
 
 
+@pytest.mark.parametrize("call", ["begin", "produce", "send_offsets", "flush", "commit"])
+def test_at_least_once_keeps_the_state_behind_an_inner_edge_exact(call: str) -> None:
+    driver = StageDriver(key_count("each"), guarantee=Guarantee.AT_LEAST_ONCE, json_batch_records=9)
+    driver.pipe(SOURCE, bids(AUCTIONS))
+    driver.kafka.fail_next(call, FAULTS["crash"](), client="source-0", skip=1, after=True)
+    driver.run_until_idle()
+    assert not driver.kafka.cluster.faults.pending
+    assert driver.state("count", "count") == reference(AUCTIONS)
+
+
 def test_at_least_once_shows_outputs_before_the_commit() -> None:
     driver = StageDriver(
         count_stage(), guarantee=Guarantee.AT_LEAST_ONCE, json_batch_records=3, commit_interval_ms=5000

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from statemgr.errors import ProducerLostError
 from statemgr.testing.kafka import ManualClock
 from tests.unit.towpath.stage.plans import SOURCE, bids, count_stage
 from towpath.errors import SettingsError
@@ -128,3 +129,16 @@ def test_a_port_that_is_taken_is_named_with_the_remedy(driver: StageDriver) -> N
         server = HttpServer(application(replica_of(driver), process.metrics, ManualClock(), STALL_S), "127.0.0.1", port)
         with pytest.raises(SettingsError, match=rf"127\.0\.0\.1:{port}: the address is taken.*--http-port"):
             server.start()
+
+
+def test_a_replica_that_can_not_become_owner_again_turns_red(driver: StageDriver) -> None:
+    driver.kafka.fail_next("init_transactions", ProducerLostError("no answer"), client="count-0")
+    replica = replica_of(driver)
+    replica.drop("no answer")
+    assert stalled(replica, driver.clock, STALL_S) is None
+    driver.clock.advance(STALL_S - 1)
+    replica.turn()
+    driver.clock.advance(1.5)
+    assert "without ownership" in (stalled(replica, driver.clock, STALL_S) or "")
+    replica.turn()
+    assert stalled(replica, driver.clock, STALL_S) is None

@@ -43,14 +43,14 @@ def changes(partition: int = 0, entries: Sequence[tuple[bytes, bytes | None]] = 
 
 def test_changelog_progress_offsets_flush_and_commit_follow_the_outputs() -> None:
     desk = Desk().fenced()
-    desk.transactor.outputs().produce(SINK, 0, None, b"out")
+    desk.transactor.outputs(inner=False).produce(SINK, 0, None, b"out")
     desk.transactor.commit([changes()], OFFSETS, GROUP)
     assert desk.calls == ["begin", "produce", "produce_batch", "produce", "send_offsets", "flush", "commit"]
 
 
 def test_at_least_once_has_its_outputs_acknowledged_before_anything_is_recorded() -> None:
     desk = Desk(Guarantee.AT_LEAST_ONCE).fenced()
-    desk.transactor.outputs().produce(SINK, 0, None, b"out")
+    desk.transactor.outputs(inner=False).produce(SINK, 0, None, b"out")
     desk.transactor.commit([changes()], OFFSETS, GROUP)
     assert desk.calls == [
         "begin",
@@ -63,7 +63,7 @@ def test_at_least_once_has_its_outputs_acknowledged_before_anything_is_recorded(
 def test_outputs_that_are_not_acknowledged_are_never_recorded_as_done() -> None:
     desk = Desk(Guarantee.AT_LEAST_ONCE).fenced()
     desk.kafka.fail_next("flush", ProducerLostError("no answer"), client="count-0-outputs")
-    desk.transactor.outputs().produce(SINK, 0, None, b"out")
+    desk.transactor.outputs(inner=False).produce(SINK, 0, None, b"out")
     with pytest.raises(ProducerLostError):
         desk.transactor.commit([changes()], OFFSETS, GROUP)
     assert desk.kafka.entries(CHANGELOG, 0) == ()
@@ -110,7 +110,7 @@ def test_a_transaction_before_the_fence_is_a_bug() -> None:
 def test_a_new_fence_means_a_new_instance_that_fences_the_former_owner() -> None:
     desk = Desk().fenced()
     former = desk.transactor
-    former.outputs().produce(SINK, 0, None, b"out")
+    former.outputs(inner=False).produce(SINK, 0, None, b"out")
     successor = Transactor(desk.kafka, "kc.count.count-0", "count-0", Guarantee.EXACTLY_ONCE, desk.kafka.clock)
     successor.fence(lambda: False)
     with pytest.raises(ProducerLostError):

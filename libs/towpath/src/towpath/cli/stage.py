@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -54,6 +56,8 @@ def stage(
 
     Example: towpath stage queries.key_count --stage count --replica-index 0 --replica-count 2
     """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _leave)
     os.environ.setdefault("POLARS_MAX_THREADS", POLARS_THREADS)
     from towpath.launch.deathsig import die_with_parent as tie
     from towpath.stage.service import run_stage
@@ -80,3 +84,8 @@ def stage(
         }
     )
     raise typer.Exit(run_stage(settings))
+
+
+def _leave(_signal: int, _frame: FrameType | None) -> None:
+    """A stop signal while the runtime is still being loaded: nothing was begun, so there is nothing to finish."""
+    raise SystemExit(0)

@@ -29,12 +29,19 @@ START_TIMEOUT_S = 10.0
 
 
 def stalled(replica: Replica, clock: Clock, stall_s: float) -> str | None:
-    """What the replica is stuck in, or None."""
-    work = replica.work
-    age_s = clock.monotonic_s() - work.since_s
-    if replica.phase in {Phase.STOPPED, Phase.FAILED} or age_s < stall_s:
+    """What the replica is stuck in, or None.
+
+    A restore that makes progress is not stuck, however long it takes; trying again and again to become owner is.
+    """
+    if replica.phase in {Phase.STOPPED, Phase.FAILED}:
         return None
-    return f"{work.what} for {age_s:.0f} s (limit {stall_s:g} s)"
+    work, now_s = replica.work, clock.monotonic_s()
+    since_s, what = work.since_s, work.what
+    if replica.lost_s is not None and replica.phase is Phase.FENCING:
+        since_s, what = replica.lost_s, f"without ownership, now {work.what},"
+    if now_s - since_s < stall_s:
+        return None
+    return f"{what} for {now_s - since_s:.0f} s (limit {stall_s:g} s)"
 
 
 def application(replica: Replica, metrics: StageMetrics, clock: Clock, stall_s: float) -> Starlette:

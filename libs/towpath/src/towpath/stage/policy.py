@@ -37,7 +37,7 @@ class TransactionFacts:
         dirty_entries: uncommitted state entries of all tasks.
         output_bytes: bytes produced in the transaction.
         backlog: the poll brought so much that more is certainly waiting.
-        outputs_wait: readers see outputs only after the commit (exactly-once).
+        outputs_wait: readers see some of the outputs only after the commit.
         stopping: the replica was asked to stop.
     """
 

@@ -38,7 +38,7 @@ from towpath.stage.ownership import Ownership, Topics
 from towpath.stage.phases import Phase, PhaseMachine
 from towpath.stage.policy import CommitLimits, TransactionFacts, should_commit
 from towpath.stage.router import Router
-from towpath.stage.settings import StageSettings
+from towpath.stage.settings import Guarantee, StageSettings
 from towpath.stage.tasks import OwnedTask, owner_index, shown_offsets
 from towpath.stage.topics import prepare_topics
 from towpath.stage.transaction import END_TIMEOUT_S, FINAL_END_TIMEOUT_S, TaskChanges, Transactor
@@ -110,6 +110,8 @@ class Replica:
             settings.guarantee,
             clock,
         )
+        exactly_once = settings.guarantee is Guarantee.EXACTLY_ONCE
+        self._outputs_wait = exactly_once or any(output.inner for output in plan.outputs)
         self._dead_letters = DeadLetters(plan, settings.replica, self._transactor, metrics)
         self._machine = PhaseMachine(self._phase_changed)
         self._intake = Intake(plan)
@@ -124,6 +126,7 @@ class Replica:
         self._refreshed_s = clock.monotonic_s()
         self._backoff_s = FIRST_BACKOFF_S
         self.work = Work(clock.monotonic_s())
+        self.lost_s: float | None = None
 
     @property
     def phase(self) -> Phase:
@@ -212,6 +215,7 @@ class Replica:
         self._output_bytes = 0
         self._shown, self._shown_s = {}, float("-inf")
         self._machine.to(Phase.RUNNING)
+        self.lost_s = None
         log.info("running", tasks=sorted(self._tasks) or "none: more replicas than tasks, idle")
 
     def step(self) -> int:
@@ -253,6 +257,7 @@ class Replica:
     def drop(self, cause: str) -> None:
         """Give up all tasks and caches (R4, R11): nothing in hand survives a lost producer."""
         log.warning("ownership lost, starting over from the last commit", cause=cause)
+        self.lost_s = self._clock.monotonic_s() if self.lost_s is None else self.lost_s
         self._machine.to(Phase.FENCING)
         self._metrics.losses.inc()
         self._consumer.assign({})
@@ -318,7 +323,7 @@ class Replica:
     def _send(self, topic: str, frame: pl.DataFrame) -> None:
         for router in self._routers:
             if router.topic == topic and frame.height:
-                sent = router.send(frame, self._transactor.outputs())
+                sent = router.send(frame, self._transactor.outputs(inner=router.inner))
                 self._output_bytes += sent.produced
                 for row in sent.too_large:
                     self._dead_letters.row(row.partition, row.value, f"a row for {topic} is larger than Kafka accepts")
@@ -391,7 +396,7 @@ class Replica:
             dirty_entries=sum(state.dirty_entries for state in self._states().values()),
             output_bytes=self._output_bytes,
             backlog=self._backlog,
-            outputs_wait=self._transactor.outputs_wait,
+            outputs_wait=self._outputs_wait,
             stopping=self._controls.stopping(),
         )
 

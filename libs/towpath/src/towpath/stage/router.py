@@ -65,6 +65,11 @@ class Router:
         """Topic this router writes."""
         return self._plan.topic
 
+    @property
+    def inner(self) -> bool:
+        """Whether only Towpath reads the topic."""
+        return self._plan.inner
+
     def send(self, frame: pl.DataFrame, producer: Producer) -> Sent:
         """Produce the rows of a frame, each partition's rows in their order."""
         produced = 0

@@ -1,8 +1,8 @@
 """The transaction of a replica: what is produced, and how it ends.
 
 With exactly-once, outputs, changelog, progress records and offsets are one Kafka transaction. With at-least-once only
-the outputs leave it: changelog and progress stay transactional, or else a zombie's late append plus compaction could
-lose a newer value for good (R13).
+the rows of sinks leave it: changelog and progress stay transactional, or else a zombie's late append plus compaction
+could lose a newer value for good, and so do inner edges, or else the state behind them would not be exact (R13).
 """
 
 from __future__ import annotations
@@ -72,11 +72,6 @@ class Transactor:
         """Seconds since the transaction began; 0 while none is open."""
         return 0.0 if self._begun_s is None else self._clock.monotonic_s() - self._begun_s
 
-    @property
-    def outputs_wait(self) -> bool:
-        """Whether readers see outputs only after the commit."""
-        return not self._outside
-
     def fence(self, stopping: Callable[[], bool]) -> None:
         """New producer instances, and every other owner of the transactional id fenced (R3, R4).
 
@@ -90,10 +85,15 @@ class Transactor:
         if self._outside:
             self._outputs = self._kafka.producer(transactional_id=None, name=f"{self._replica}-outputs")
 
-    def outputs(self) -> Producer:
-        """Producer for outputs; begins the transaction."""
+    def outputs(self, *, inner: bool) -> Producer:
+        """Producer for outputs; begins the transaction.
+
+        Args:
+            inner: rows of an inner edge; they stay inside the transaction whatever the guarantee, because the next
+                stage would count a repeated row twice in its state (R13).
+        """
         producer = self._begun()
-        return self._outputs if self._outputs is not None else producer
+        return producer if inner or self._outputs is None else self._outputs
 
     def begin(self) -> None:
         """Begin a transaction unless one is open."""
