@@ -109,6 +109,17 @@ class ValueTable(Generic[V]):
         """Delete a key; deleting an absent one is fine."""
         self.put(key, None)
 
+    def as_stored(self, value: V) -> V:
+        """The value as a later owner will read it.
+
+        For values of user code, whose type nobody has checked: what can't be written, or could not be read again, is
+        found at the row that it comes from, and not at the commit or after the next restore.
+
+        Raises:
+            CodecError: the value is not of the table's type.
+        """
+        return self.spec.codec.decode(self.spec.codec.encode(value))
+
     @contextmanager
     def items(self) -> Iterator[Iterator[tuple[bytes, V]]]:
         """All entries as of now, uncommitted changes included, in no particular order.

@@ -1,4 +1,5 @@
 import polars as pl
+import pytest
 
 from statemgr.state import TableSpec, json_codec
 from tests.unit.towpath.operators.recording import RecordingContext
@@ -57,4 +58,44 @@ def test_a_value_set_to_none_is_deleted():
         return []
 
     KeyedProcess(["k"], forget, {"k": pl.String}, "seen").process(frame(("a", 1)), context)
+    assert context.table("seen") == {}
+
+
+@pytest.mark.parametrize("wrong", ["text", 2**70])
+def test_a_value_that_its_column_can_not_hold_costs_only_its_row(wrong):
+    def total(row, state):
+        state.set([*state.get([]), row["v"]])
+        if row["v"] < 0:
+            raise ValueError("negative")
+        yield {"k": row["k"], "seen": wrong if row["v"] == 2 else sum(state.get())}
+
+    context = RecordingContext(TABLES)
+    process = KeyedProcess(["k"], total, {"k": pl.String, "seen": pl.Int64}, "seen")
+    result = process.process(frame(("a", 1), ("a", 2), ("b", -1), ("a", 4)), context)
+    assert result.select("seen", "__sched_ms").rows() == [(1, 100), (5, 103)]
+    assert context.table("seen") == {b"a": [1, 4]}
+    assert [value for _, value, _ in context.dead] == [
+        b'{"k":"a","v":2,"sched_ms":101}',
+        b'{"k":"b","v":-1,"sched_ms":102}',
+    ]
+
+
+@pytest.mark.parametrize("wrong", ["text", [1, "text"], object()])
+def test_a_state_that_could_not_be_read_again_is_refused_at_its_row(wrong):
+    def keep(row, state):
+        state.set(wrong if row["v"] == 2 else [row["v"]])
+        return [{"k": row["k"]}]
+
+    context = RecordingContext(TABLES)
+    process = KeyedProcess(["k"], keep, {"k": pl.String}, "seen")
+    assert process.process(frame(("a", 1), ("a", 2)), context).height == 1
+    assert context.table("seen") == {b"a": [1]}
+    assert "CodecError" in context.dead[0][2]
+
+
+def test_a_batch_whose_rows_all_fail_gives_no_rows_and_changes_nothing():
+    context = RecordingContext(TABLES)
+    result = operator().process(frame(("a", -1), ("b", -2)), context)
+    assert result.columns == ["k", "seen", "__sched_ms", "__partition"]
+    assert result.height == 0
     assert context.table("seen") == {}

@@ -13,7 +13,7 @@ import polars as pl
 
 from towpath.operators.json_encode import encode_json
 from towpath.operators.keys import key_bytes
-from towpath.query.plan import PARTITION, OperatorContext
+from towpath.query.plan import PARTITION, RESERVED_PREFIX, OperatorContext
 
 Row = dict[str, Any]
 
@@ -49,8 +49,12 @@ RowFunction = Callable[[Row, KeyState], Iterable[Mapping[str, Any]]]
 class KeyedProcess:
     """Runs a :data:`RowFunction` on each row in input order.
 
-    A row for which the function raises goes to the dead-letter topic with the reason; its key's state and the other
-    rows are as if it had not come. Rows that come out carry the reserved columns of the row they come from.
+    A row for which the function raises, or gives a value that its column or the state can't hold, goes to the
+    dead-letter topic with the reason; its key's state and the other rows are as if it had not come. Rows that come out
+    carry the reserved columns of the row they come from.
+
+    Columns are checked for a whole batch at once. Only when one can't be made, the batch is run again with each row
+    checked by itself, to find the row that is to blame.
     """
 
     def __init__(self, keys: Sequence[str], function: RowFunction, schema: Mapping[str, Any], table: str) -> None:
@@ -62,39 +66,91 @@ class KeyedProcess:
 
     def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:
         """Rows of any number of tasks → what the function gives."""
-        reserved = [name for name in frame.columns if name.startswith("__")]
-        schema = {**self._schema, **{name: frame.schema[name] for name in reserved}}
-        outputs = [
-            rows
-            for part in frame.partition_by(PARTITION, maintain_order=True)
-            for rows in self._process_task(part, reserved, context)
-        ]
-        return pl.DataFrame(outputs, schema=schema, orient="row")
+        reserved = {name: dtype for name, dtype in frame.schema.items() if name.startswith(RESERVED_PREFIX)}
+        none = _frame([], {**self._schema, **reserved})
+        parts = frame.partition_by(PARTITION, maintain_order=True)
+        return pl.concat([none, *(self._process_task(part, reserved, context) for part in parts)])
 
-    def _process_task(self, frame: pl.DataFrame, reserved: list[str], context: OperatorContext) -> list[Row]:
+    def _process_task(self, frame: pl.DataFrame, reserved: Mapping[str, Any], context: OperatorContext) -> pl.DataFrame:
         partition = frame.item(0, PARTITION)
         table = context.tasks[partition].table(self._table)
         keys = key_bytes(frame, self._keys)
         distinct = list(dict.fromkeys(keys))
-        values = dict(zip(distinct, table.get_many(distinct), strict=True))
-        touched: set[bytes] = set()
-        outputs: list[Row] = []
+        before = dict(zip(distinct, table.get_many(distinct), strict=True))
+        schema = {**self._schema, **reserved}
+        run = _Run(self._function, self._schema, list(reserved), table.as_stored)
+        run.over(frame, keys, dict(before))
+        try:
+            result = _frame(run.outputs, schema)
+        except Exception:  # noqa: BLE001  # whatever Polars says of a value that a column can't hold
+            run = _Run(
+                self._function, self._schema, list(reserved), table.as_stored, check=lambda rows: _frame(rows, schema)
+            )
+            run.over(frame, keys, dict(before))
+            result = pl.concat([_frame([], schema), *run.checked])
+        for index, reason in run.failed:
+            context.dead_letter(partition, encode_json(frame[index])[0], reason)
+        table.put_many(list(run.changed), list(run.changed.values()))
+        return result
+
+
+class _Run:
+    """One pass of the function over the rows of a task, without any effect outside.
+
+    Attributes:
+        outputs: rows that came out, unless they are checked one by one.
+        checked: the same as frames, if they are.
+        changed: key → new value of its state.
+        failed: index of each row that failed, and why.
+    """
+
+    def __init__(
+        self,
+        function: RowFunction,
+        schema: Mapping[str, Any],
+        reserved: Sequence[str],
+        as_stored: Callable[[Any], Any],
+        check: Callable[[list[Row]], pl.DataFrame] | None = None,
+    ) -> None:
+        self.outputs: list[Row] = []
+        self.checked: list[pl.DataFrame] = []
+        self.changed: dict[bytes, Any] = {}
+        self.failed: list[tuple[int, str]] = []
+        self._function = function
+        self._schema = schema
+        self._reserved = reserved
+        self._as_stored = as_stored
+        self._check = check
+
+    def over(self, frame: pl.DataFrame, keys: Sequence[bytes], values: dict[bytes, Any]) -> None:
+        """Run over all rows; ``values`` holds the state of their keys, and is used up."""
         for index, (key, row) in enumerate(zip(keys, frame.iter_rows(named=True), strict=True)):
-            carried = {name: row.pop(name) for name in reserved}
-            state = KeyState(values[key])
             try:
-                rows = [{**_checked(out, self._schema), **carried} for out in self._function(row, state)]
+                values[key] = self._row(row, values[key])
             except Exception as error:  # noqa: BLE001  # user code may raise anything; the row is reported, not lost
-                context.dead_letter(partition, encode_json(frame[index])[0], f"{type(error).__name__}: {error}")
-                continue
-            values[key] = state.value
-            touched.add(key)
-            outputs += rows
-        table.put_many(list(touched), [values[key] for key in touched])
-        return outputs
+                self.failed.append((index, f"{type(error).__name__}: {error}"))
+            else:
+                self.changed[key] = values[key]
+
+    def _row(self, row: Row, value: Any) -> Any:
+        carried = {name: row.pop(name) for name in self._reserved}
+        state = KeyState(value)
+        rows = [{**_named(out, self._schema), **carried} for out in self._function(row, state)]
+        replaced = state.value is not None and state.value is not value
+        kept = self._as_stored(state.value) if replaced else state.value
+        if self._check is None:
+            self.outputs += rows
+        else:
+            self.checked.append(self._check(rows))
+        return kept
 
 
-def _checked(row: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _frame(rows: list[Row], schema: Mapping[str, Any]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=dict(schema), orient="row")
+
+
+def _named(row: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The row, if the schema has all its columns."""
     unknown = row.keys() - schema.keys()
     if unknown:
         raise ValueError(f"the row has columns that the schema of process() lacks: {', '.join(sorted(unknown))}")
