@@ -352,3 +352,46 @@ def test_a_closed_operator_has_ended_its_agent(app):
     stage.operator.close()
     stage.operator.close()
     assert len(ended) == planned + 1
+
+
+def test_a_table_without_a_type_holds_what_json_can_hold_whatever_its_default(app):
+    totals = app.Table("totals", default=int)
+
+    @app.agent("in")
+    async def agent(stream):
+        async for value in stream:
+            totals["sum"] += value
+
+    stage = Stage(app, "agent").process(frame(1, 0.5))
+    assert stage.context.table("totals") == {b"sum": 1.5}
+    (spec,) = stage.plan.tables
+    assert spec.codec.decode(spec.codec.encode(1.5)) == 1.5
+    assert spec.codec.decode(spec.codec.encode(1)) == 1
+
+
+def test_a_table_of_sets_gives_sets_again(app):
+    seen = app.Table("seen", default=set)
+
+    @app.agent("in")
+    async def agent(stream):
+        async for value in stream:
+            seen["all"] = seen["all"] | {value}
+
+    stage = Stage(app, "agent").process(frame(1, 2))
+    assert stage.context.table("seen") == {b"all": {1, 2}}
+    (spec,) = stage.plan.tables
+    assert spec.codec.decode(spec.codec.encode({1, 2})) == {1, 2}
+
+
+@pytest.mark.parametrize("wrong", ["text", object()])
+def test_a_value_that_could_not_be_read_again_costs_only_its_event(app, wrong):
+    latest = app.Table("latest", value_type=int)
+
+    @app.agent("in")
+    async def agent(stream):
+        async for value in stream:
+            latest["key"] = wrong if value == 2 else value
+
+    stage = Stage(app, "agent").process(frame(1, 2))
+    assert stage.context.table("latest") == {b"key": 1}
+    assert "CodecError" in stage.context.dead[0][2]

@@ -91,9 +91,13 @@ class Turn:
         return _own(self._table(table).get(key))
 
     def put(self, table: str, key: bytes, value: Any) -> None:
-        """Set a value; None deletes."""
-        self._table(table)
-        self._changed[table, key] = value
+        """Set a value; None deletes.
+
+        Raises:
+            CodecError: the value is not of the table's type.
+        """
+        stored = self._table(table)
+        self._changed[table, key] = None if value is None else stored.as_stored(value)
 
     def items(self, table: str) -> Iterator[tuple[bytes, Any]]:
         """All entries of the event's task, as of now."""

@@ -44,10 +44,14 @@ class Table:
 
     @property
     def codec(self) -> ValueCodec[Any]:
-        """How values are written: JSON of ``value_type``, else of the default's type, else of anything."""
+        """How values are written: JSON of ``value_type``; without one, of anything that JSON can tell apart.
+
+        The default says little about the type (a sum of floats may begin with ``int``); only sets need its word,
+        because in JSON they are lists.
+        """
         kind = self.value_type
         if kind is None:
-            kind = self.default if self.default in (int, float, str, bool, list, dict) else Any
+            kind = self.default if self.default in (set, frozenset) else Any
         return json_codec(kind)
 
     def __getitem__(self, key: Any) -> Any:
