@@ -151,7 +151,7 @@ def test_at_least_once_shows_outputs_before_the_commit() -> None:
         count_stage(), guarantee=Guarantee.AT_LEAST_ONCE, json_batch_records=3, commit_interval_ms=5000
     )
     driver.pipe(SOURCE, bids([1, 1, 1]), partition=0)
-    driver.run_once()
-    driver.run_once()
+    for _ in range(3):
+        driver.run_once()
     assert [row["count"] for row in driver.rows(SINK)] == [1, 2, 3]
     assert driver.changelog_state("count", "count") == {}

@@ -4,7 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from towpath.stage.policy import CommitLimits, TransactionFacts, should_commit
+from towpath.stage.policy import (
+    CommitLimits,
+    TransactionFacts,
+    first_batch_records,
+    next_batch_records,
+    should_commit,
+)
 
 LIMITS = CommitLimits(interval_s=0.1, dirty_entries=100, output_bytes=1000)
 BACKLOG = TransactionFacts(
@@ -32,3 +38,23 @@ AT_LEAST_ONCE = replace(BACKLOG, backlog=False, outputs_wait=False)
 )
 def test_when_a_transaction_ends(facts: TransactionFacts, expected: bool) -> None:
     assert should_commit(facts, LIMITS) is expected
+
+
+@pytest.mark.parametrize(
+    ("records", "taken", "took_s", "expected"),
+    [
+        pytest.param(100, 100, 0.1, 200, id="quick-and-full-doubles"),
+        pytest.param(600, 600, 0.1, 1000, id="never-more-than-most"),
+        pytest.param(100, 10, 0.1, 100, id="quick-but-not-full-says-nothing"),
+        pytest.param(100, 100, 0.8, 100, id="long-enough-stays"),
+        pytest.param(100, 100, 4.0, 25, id="slow-shrinks-to-a-second"),
+        pytest.param(100, 2, 12.0, 1, id="never-less-than-one"),
+    ],
+)
+def test_how_much_is_taken_at_once(records: int, taken: int, took_s: float, expected: int) -> None:
+    assert next_batch_records(records, 1000, taken, took_s) == expected
+
+
+@pytest.mark.parametrize(("most", "expected"), [(20_000, 312), (256, 4), (1, 1)])
+def test_the_first_batch_is_small(most: int, expected: int) -> None:
+    assert first_batch_records(most) == expected

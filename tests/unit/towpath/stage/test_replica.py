@@ -34,7 +34,7 @@ from tests.unit.towpath.stage.plans import (
     random_auctions,
     reference,
 )
-from towpath.operators.rows import WithColumns
+from towpath.operators.rows import MapBatches, WithColumns
 from towpath.query.plan import OperatorPlan
 from towpath.stage.phases import Phase
 from towpath.stage.replica import OFFSETS_REFRESH_S
@@ -286,6 +286,24 @@ def test_an_input_made_anew_is_a_named_error_although_it_is_longer_than_before(o
         driver.run_until_idle()
 
 
+def test_an_input_made_anew_while_the_replica_runs_is_noticed_too() -> None:
+    driver = counting([1, 1, 1])
+    driver.kafka.recreate(SOURCE)
+    driver.pipe(SOURCE, bids([1] * 9), partition=0)
+    driver.kafka.fail_next("commit", ProducerLostError("no answer"), client="count-0")
+    with pytest.raises(InputLostError, match=r"bids\[0\] was made anew"):
+        driver.run_until_idle()
+
+
+def test_a_changelog_made_anew_while_the_replica_runs_voids_the_store() -> None:
+    driver = counting([1, 1, 1])
+    driver.kafka.recreate(CHANGELOG)
+    driver.kafka.fail_next("commit", ProducerLostError("unknown topic id"), client="count-0")
+    driver.pipe(SOURCE, bids([1] * 9), partition=0)
+    driver.run_until_idle()
+    assert driver.state("count", "count") == driver.changelog_state("count", "count") == reference([1] * 12)
+
+
 def test_retention_of_an_idle_edge_that_was_read_to_its_end_is_no_loss() -> None:
     """The last offset of a transactional input is a marker: once passed, its deletion loses nothing."""
     driver = StageDriver(key_count(partitions=1))
@@ -302,6 +320,23 @@ def test_retention_of_an_idle_edge_that_was_read_to_its_end_is_no_loss() -> None
 # --- bad records -----------------------------------------------------------------------------------------------------
 
 POISON: list[Any] = [b"", b"{", b"\xff", b"[1]", b'{"auction": "x"}', b'{"auction": 1e99}', None]
+
+
+@pytest.mark.parametrize("takes_s", [0.9, 3.0, 12.0])
+def test_rows_that_take_longer_than_a_transaction_may_do_not_stop_progress(takes_s: float) -> None:
+    """A dead letter begins the transaction, aborted after 10 s: the batch must not be tried as it was."""
+    driver: StageDriver
+
+    def slow(frame: pl.DataFrame) -> pl.DataFrame:
+        driver.advance_time(frame.height * takes_s * 1000)
+        return frame
+
+    stage = pass_stage(operators=[OperatorPlan("slow", lambda: MapBatches(slow))])
+    driver = StageDriver(stage, partitions={SOURCE: 1})
+    driver.pipe(SOURCE, [b"no bid", *bids(range(20)), b"no bid", *bids(range(20, 40))], partition=0)
+    driver.run_until_idle(3000.0)
+    assert [row["auction"] for row in driver.rows(SINK)] == list(range(40))
+    assert len(driver.output(DEAD)) == 2
 
 
 def test_poison_goes_to_the_dead_letter_topic_once_also_across_a_crash() -> None:
@@ -491,6 +526,7 @@ def test_a_stop_request_ends_the_wait_for_a_broker_within_seconds() -> None:
 def test_a_stop_commits_what_is_processed_and_shows_it() -> None:
     driver = counting([], commit_interval_ms=60_000, json_batch_records=2, offsets_interval_ms=60_000)
     driver.pipe(SOURCE, bids([1, 1]), partition=0)
+    driver.run_once()
     driver.run_once()
     assert driver.changelog_state("count", "count") == {}
     driver.stop("count")

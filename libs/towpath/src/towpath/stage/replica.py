@@ -23,7 +23,7 @@ from statemgr.errors import (
     StateError,
     StopRequestedError,
 )
-from statemgr.kafka.ports import Kafka
+from statemgr.kafka.ports import Kafka, Message
 from statemgr.layout import changelog_topic, consumer_group, transactional_id
 from statemgr.state import TaskState
 from statemgr.store import StoreBackend, StoreMeta
@@ -36,7 +36,13 @@ from towpath.stage.intake import Batch, Intake
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.ownership import Ownership, Topics
 from towpath.stage.phases import Phase, PhaseMachine
-from towpath.stage.policy import CommitLimits, TransactionFacts, should_commit
+from towpath.stage.policy import (
+    CommitLimits,
+    TransactionFacts,
+    first_batch_records,
+    next_batch_records,
+    should_commit,
+)
 from towpath.stage.router import Router
 from towpath.stage.settings import Guarantee, StageSettings
 from towpath.stage.tasks import OwnedTask, owner_index, shown_offsets
@@ -47,6 +53,9 @@ log = structlog.get_logger()
 
 IDLE_WAIT_S = 0.1
 """Longest wait for input; also how soon a replica notices that it was asked to stop."""
+
+LEAST_WAIT_S = 0.001
+"""Shortest wait for input that is one: the client counts in milliseconds."""
 
 FIRST_BACKOFF_S = 0.1
 LAST_BACKOFF_S = 5.0
@@ -97,11 +106,12 @@ class Replica:
         self._controls = controls
         self._group = consumer_group(plan.app, plan.name)
         self._limits = CommitLimits(settings.commit_interval_ms / 1000, settings.dirty_entries)
-        self._batch_records = (
+        self._most_records = (
             settings.arrow_batch_records
             if any(item.format is Format.ARROW for item in plan.inputs)
             else settings.json_batch_records
         )
+        self._batch_records = first_batch_records(self._most_records)
         self._consumer = kafka.consumer(name=settings.replica)
         self._transactor = Transactor(
             kafka,
@@ -177,8 +187,8 @@ class Replica:
                 raise
             self._start_over(error)  # the broker was there a moment ago, or nobody could have been fenced
         except CorruptStoreError as error:
-            self.drop(f"{error}; the changelog rebuilds it")
-            self._backend.destroy(error.task, error.epoch)
+            self._start_over(error)
+            self._backend.destroy(error.task, error.epoch)  # the changelog rebuilds it
         return 0
 
     def start(self) -> None:
@@ -188,13 +198,16 @@ class Replica:
             ProducerLostError: fenced meanwhile; call again.
             StopRequestedError: asked to stop meanwhile.
         """
-        if self._topics is None:
-            self._topics = self._prepare()
-            self._routers = [Router(item, self._topics.infos[item.topic]) for item in self._plan.outputs]
+        again = self._topics is not None
+        topics = self._topics or self._prepare()
         self._machine.to(Phase.FENCING)
         self._at("fencing former owners")
         self._transactor.fence(self._controls.stopping)
         self._machine.to(Phase.RESTORING)
+        if again:  # a topic that was made anew may be why ownership was lost
+            topics = self._prepare()
+        self._topics = topics
+        self._routers = [Router(item, topics.infos[item.topic]) for item in self._plan.outputs]
         ownership = Ownership(
             self._plan,
             self._settings,
@@ -206,8 +219,8 @@ class Replica:
             self._at,
         )
         assignment = StaticAssignment(self._settings.replica_index, self._settings.replica_count)
-        partitions = assignment.partitions(self._topics.tasks)
-        self._tasks = owner_index(ownership.acquire(partitions, self._topics, self._controls.pause))
+        partitions = assignment.partitions(topics.tasks)
+        self._tasks = owner_index(ownership.acquire(partitions, topics, self._controls.pause))
         self._consumer.assign(
             {source: offset for task in self._tasks.values() for source, offset in task.offsets().items()}
         )
@@ -229,11 +242,10 @@ class Replica:
         """
         self._at("waiting for input")
         messages = self._consumer.consume(self._batch_records, self._poll_timeout_s())
-        self._backlog = len(messages) * 2 >= self._batch_records
+        # Of the largest batch: slow operators, which take less, get a transaction for each batch.
+        self._backlog = len(messages) * 2 >= self._most_records
         if messages:
-            first = messages[0]
-            self._at(f"processing a batch from {first.topic()}[{first.partition()}] offset {first.offset()}")
-            self._process(self._intake.read(messages))
+            self._process_timed(messages)
         if should_commit(self._facts(), self._limits) or (not self._transactor.open and self._offsets_due()):
             self._commit()
         return len(messages)
@@ -306,6 +318,15 @@ class Replica:
         finally:
             admin.close()
         return Topics(self._plan, infos)
+
+    def _process_timed(self, messages: Sequence[Message]) -> None:
+        first, began_s = messages[0], self._clock.monotonic_s()
+        self._at(f"processing a batch from {first.topic()}[{first.partition()}] offset {first.offset()}")
+        try:
+            self._process(self._intake.read(messages))
+        finally:  # also for a batch that outlasts its transaction, which otherwise would be tried again as it was
+            took_s = self._clock.monotonic_s() - began_s
+            self._batch_records = next_batch_records(self._batch_records, self._most_records, len(messages), took_s)
 
     def _process(self, batch: Batch) -> None:
         self._transactor.begin()
@@ -403,7 +424,7 @@ class Replica:
     def _poll_timeout_s(self) -> float:
         if not self._transactor.open:
             return IDLE_WAIT_S
-        return 0.0 if self._backlog else max(0.0, self._limits.interval_s - self._transactor.open_s)
+        return 0.0 if self._backlog else max(LEAST_WAIT_S, self._limits.interval_s - self._transactor.open_s)
 
     def _states(self) -> dict[int, TaskState]:
         return {partition: task.state for partition, task in self._tasks.items() if task.state is not None}
