@@ -623,6 +623,22 @@ def test_assign_replaces_everything(topic: str, producer: Producer, consumer: Co
     assert consumer.consume(10, 0) == []
 
 
+def test_assigning_anew_further_back_moves_the_position_back_at_once(
+    topic: str, producer: Producer, consumer: Consumer
+) -> None:
+    """After a lost transaction a task reads again from its last commit; a position left over would skip its rows."""
+    at = TopicPartition(topic, 0)
+    commit(producer, topic, 0, [b"a", b"b", b"c"])
+    consumer.assign({at: 0})
+    read(consumer, 3)
+    consumer.assign({})
+    consumer.assign({at: 1})
+    assert consumer.position(at) == 1
+    consumer.consume(0, 0)
+    assert consumer.position(at) == 1
+    assert values(read(consumer, 2)) == [b"b", b"c"]
+
+
 def test_adding_an_assigned_partition_moves_it(topic: str, producer: Producer, consumer: Consumer) -> None:
     at = TopicPartition(topic, 0)
     commit(producer, topic, 0, [b"a", b"b", b"c"])
