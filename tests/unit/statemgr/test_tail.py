@@ -9,7 +9,7 @@ from statemgr.changelog.tail import Tail
 from statemgr.errors import CodecError
 from statemgr.layout import PROGRESS_KEY, changelog_key, store_key
 from statemgr.progress import InputProgress, Progress, encode_progress
-from statemgr.store import MemoryBackend
+from statemgr.store import MemoryBackend, StoreMeta
 from statemgr.types import TaskId, TopicPartition
 
 TASK = TaskId("count", 0)
@@ -22,7 +22,8 @@ def progress(high):
 
 def tail_of(start=0, end=100, *, chunk_bytes=10**6, known=None):
     tail = Tail(TASK, 3, TopicPartition("log", 0), "T", chunk_bytes, lambda: 42)
-    tail.begin(MemoryBackend().open(TASK, 3), Source.TAIL, start, end, known)
+    base = StoreMeta("T", start - 1, 7, 3, known)
+    tail.begin(MemoryBackend().open(TASK, 3), Source.TAIL, start, end, base)
     return tail
 
 
@@ -39,7 +40,7 @@ def test_a_full_chunk_is_written_with_its_own_offset_and_the_progress_seen_so_fa
     tail = tail_of(chunk_bytes=8, known=progress(1))
     tail.add(5, KEY, b"12345")
     meta = tail.store.meta()
-    assert (meta.offset, meta.progress, meta.epoch, meta.topic_id, meta.committed_at_ms) == (5, progress(1), 3, "T", 42)
+    assert (meta.offset, meta.progress, meta.epoch, meta.topic_id, meta.committed_at_ms) == (5, progress(1), 3, "T", 7)
     tail.add(6, PROGRESS_KEY, encode_progress(progress(2)))
     tail.add(7, KEY, b"54321")
     assert (tail.store.meta().offset, tail.store.meta().progress) == (7, progress(2))
@@ -85,3 +86,14 @@ def test_beginning_again_forgets_what_waits():
     report = tail.finish()
     assert report.store.get_many([store_key(KEY)]) == [None]
     assert (report.source, report.progress) == (Source.FULL, None)
+
+
+def test_a_base_grows_younger_only_when_the_end_is_reached():
+    """Until then a delete that lies ahead may leave the log, however often the restore is interrupted (R12)."""
+    tail = tail_of(end=3, chunk_bytes=1)
+    tail.add(0, KEY, b"1")
+    tail.add(1, KEY, b"2")
+    assert tail.store.meta().committed_at_ms == 7
+    tail.add(2, KEY, None)
+    tail.finish()
+    assert tail.store.meta().committed_at_ms == 42

@@ -70,7 +70,7 @@ def begin_task(around: Surroundings, consumer: Consumer, task: TaskId, epoch: in
     around.opened.callback(store.close)
     tail = Tail(task, epoch, source, around.topic.topic_id, chunk_bytes, around.clock.wall_ms)
     if isinstance(decision, UseBase):
-        tail.begin(store, came_from, decision.from_offset, bounds.end, meta.progress if meta is not None else None)
+        tail.begin(store, came_from, decision.from_offset, bounds.end, meta)
     else:
         warn_of_lost_start(source, bounds)
         tail.begin(store, came_from, bounds.start, bounds.end, None)

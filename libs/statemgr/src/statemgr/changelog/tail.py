@@ -17,7 +17,8 @@ _SHORTEST_KEY = len(PROGRESS_KEY)
 class Tail:
     """Applies changelog records in order, unconditionally (R10), in write batches that carry their own offset.
 
-    A crash between two batches leaves a store that is complete up to the last one, and so a base.
+    A crash between two batches leaves a store that is complete up to the last one, and so a base. It is as old as the
+    base that it began with: only at the end all deletes are known to have been seen (R12).
 
     Args:
         source: the task's changelog partition.
@@ -47,13 +48,22 @@ class Tail:
         self.bytes = 0
         self.restarts = 0
 
-    def begin(self, store: Store, came_from: Source, start: int, end: int, progress: Progress | None) -> None:
-        """Apply offsets ``start`` … ``end`` − 1 to ``store``, which is complete up to ``start`` − 1."""
+    def begin(self, store: Store, came_from: Source, start: int, end: int, base: StoreMeta | None) -> None:
+        """Apply offsets ``start`` … ``end`` − 1 to ``store``, which is complete up to ``start`` − 1.
+
+        Args:
+            store: what to write to.
+            came_from: what the state is made of.
+            start: first offset to apply.
+            end: offset after the last one.
+            base: meta of what is in the store; None if it is empty.
+        """
         self.store = store
         self.came_from = came_from
         self.next = start
         self.end = end
-        self.progress = progress
+        self.progress = base.progress if base is not None else None
+        self._as_of_ms = base.committed_at_ms if base is not None else self._wall_ms()
         self._chunk = {}
         self._waiting_bytes = 0
 
@@ -83,7 +93,7 @@ class Tail:
         self._chunk[store_key(key)] = value
         self._waiting_bytes += size
         if self._waiting_bytes >= self._chunk_bytes:
-            self._flush(offset)
+            self._flush(offset, self._as_of_ms)
 
     def pass_markers(self, position: int | None) -> bool:
         """Follow the reader's position past offsets that carry no record; whether it moved."""
@@ -94,13 +104,13 @@ class Tail:
 
     def finish(self) -> RestoredTask:
         """Write what waits, with the end as the offset that the store is complete up to."""
-        self._flush(max(self.end - 1, EMPTY_OFFSET))
+        self._flush(max(self.end - 1, EMPTY_OFFSET), self._wall_ms())
         return RestoredTask(
             self.task, self.epoch, self.store, self.progress, self.came_from, self.records, self.restarts
         )
 
-    def _flush(self, offset: int) -> None:
-        meta = StoreMeta(self._topic_id, offset, self._wall_ms(), self.epoch, self.progress)
+    def _flush(self, offset: int, as_of_ms: int) -> None:
+        meta = StoreMeta(self._topic_id, offset, as_of_ms, self.epoch, self.progress)
         self.store.write(self._chunk.items(), meta)
         self._chunk = {}
         self._waiting_bytes = 0
