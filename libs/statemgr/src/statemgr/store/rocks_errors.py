@@ -9,17 +9,11 @@ from statemgr.errors import CorruptStoreError, StateError, StoreWriteError
 from statemgr.types import TaskId
 
 _LOCK_SIGNS = ("lock hold by current process", "While lock file")
-_CORRUPTION_SIGNS = ("Corruption", "contains existing log file")
 
 
 def is_lock(error: Exception) -> bool:
     """Whether an open failed because another holder has the store."""
     return any(sign in str(error) for sign in _LOCK_SIGNS)
-
-
-def is_corruption(error: Exception) -> bool:
-    """Whether RocksDB found damaged or missing files."""
-    return any(sign in str(error) for sign in _CORRUPTION_SIGNS)
 
 
 def read_error(error: Exception, task: TaskId, epoch: int, where: str) -> StateError:

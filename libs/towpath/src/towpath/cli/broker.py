@@ -52,7 +52,10 @@ def start(
     settings: Set = None,
     json: Json = False,
 ) -> None:
-    """Starts the broker in the background and waits until it serves clients."""
+    """Starts the broker in the background and waits until it serves clients.
+
+    Example: towpath broker start --port 9092
+    """
     broker = _broker(data, port, heap, settings)
     started = broker.start()
     if json:
@@ -65,14 +68,20 @@ def start(
 
 @broker_app.command()
 def stop(data: Data = _DEFAULT_DATA) -> None:
-    """Stops the broker cleanly; its data stay."""
+    """Stops the broker cleanly; its data stay.
+
+    Example: towpath broker stop
+    """
     was_running = LocalBroker(data).stop()
     typer.echo(f"broker in {data} stopped" if was_running else f"no broker runs in {data}")
 
 
 @broker_app.command()
 def status(data: Data = _DEFAULT_DATA, json: Json = False) -> None:
-    """Tells whether the broker runs and answers; exit code 0, 1 (no answer) or 3 (not running)."""
+    """Tells whether the broker runs and answers; exit code 0, 1 (no answer) or 3 (not running).
+
+    Example: towpath broker status --json
+    """
     broker = LocalBroker(data)
     pid, state = broker.pid, broker.state
     if pid is None or state is None:
@@ -94,7 +103,10 @@ def status(data: Data = _DEFAULT_DATA, json: Json = False) -> None:
 
 @broker_app.command()
 def run(data: Data = _DEFAULT_DATA, port: Port = 0, heap: Heap = "512m", settings: Set = None) -> None:
-    """Runs the broker in the foreground until Ctrl-C or SIGTERM, and leaves no process behind."""
+    """Runs the broker in the foreground until Ctrl-C or SIGTERM, and leaves no process behind.
+
+    Example: towpath broker run --port 9092 --heap 1g
+    """
     with _stop_signals():
         broker = _broker(data, port, heap, settings, tied=True)
         if broker.pid is not None:

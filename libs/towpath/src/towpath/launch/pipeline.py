@@ -103,14 +103,6 @@ class Pipeline:
         infos: list[dict[str, Any]] = self._call("getAllProcessInfo")
         return [ProcessState(info["name"], info["statename"], info["pid"], info["exitstatus"]) for info in infos]
 
-    def stop_process(self, name: str) -> None:
-        """SIGTERM one process and wait until it is gone; it is not started again."""
-        self._call("stopProcess", name)
-
-    def start_process(self, name: str) -> None:
-        """Start a process that was stopped."""
-        self._call("startProcess", name)
-
     def stop(self) -> None:
         """Stop everything; returns when no process is left."""
         if self._daemon is None:
@@ -134,7 +126,7 @@ class Pipeline:
     ) -> None:
         self.stop()
 
-    def _call(self, method: str, *args: str) -> Any:
+    def _call(self, method: str) -> Any:
         try:
             return getattr(self._server.supervisor, method)(*args)
         except Fault as fault:
