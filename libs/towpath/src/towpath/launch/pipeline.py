@@ -128,9 +128,9 @@ class Pipeline:
 
     def _call(self, method: str) -> Any:
         try:
-            return getattr(self._server.supervisor, method)(*args)
+            return getattr(self._server.supervisor, method)()
         except Fault as fault:
-            raise PipelineError(f"{method} {' '.join(args)}: {fault.faultString}") from fault
+            raise PipelineError(f"{method}: {fault.faultString}") from fault
         except OSError as error:
             raise PipelineError(f"supervisord does not answer: {error}") from error
 
