@@ -18,7 +18,8 @@ from typing import Generic, TypeVar
 from zlib import crc32
 
 from statemgr.codecs import ValueCodec
-from statemgr.errors import CodecError
+from statemgr.errors import CodecError, RecordTooLargeError
+from statemgr.kafka.settings import MAX_RECORD_BYTES
 from statemgr.layout import MAX_TABLES, changelog_key
 from statemgr.store.base import Entry, Store
 
@@ -109,16 +110,24 @@ class ValueTable(Generic[V]):
         """Delete a key; deleting an absent one is fine."""
         self.put(key, None)
 
-    def as_stored(self, value: V) -> V:
+    def as_stored(self, key: bytes, value: V) -> V:
         """The value as a later owner will read it.
 
-        For values of user code, whose type nobody has checked: what can't be written, or could not be read again, is
-        found at the row that it comes from, and not at the commit or after the next restore.
+        For values of user code, whose type and size nobody has checked: what can't be written, or could not be read
+        again, is found at the row that it comes from, and not at the commit or after the next restore.
 
         Raises:
             CodecError: the value is not of the table's type.
+            RecordTooLargeError: key and value are more than a changelog record can hold (R21).
         """
-        return self.spec.codec.decode(self.spec.codec.encode(value))
+        data = self.spec.codec.encode(value)
+        size = len(self._prefix) + len(key) + len(data)
+        if size > MAX_RECORD_BYTES:
+            raise RecordTooLargeError(
+                f"key and value in table {self.spec.name!r} have {size} bytes; a changelog record holds "
+                f"{MAX_RECORD_BYTES}: spread the value over several keys"
+            )
+        return self.spec.codec.decode(data)
 
     @contextmanager
     def items(self) -> Iterator[Iterator[tuple[bytes, V]]]:

@@ -80,8 +80,17 @@ def test_a_value_that_its_column_can_not_hold_costs_only_its_row(wrong):
     ]
 
 
-@pytest.mark.parametrize("wrong", ["text", [1, "text"], object()])
-def test_a_state_that_could_not_be_read_again_is_refused_at_its_row(wrong):
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ("text", "CodecError"),
+        ([1, "text"], "CodecError"),
+        (object(), "CodecError"),
+        ([10] * 400_000, "RecordTooLargeError: key and value in table 'seen' have 1200004 bytes"),
+    ],
+    ids=["type", "inner-type", "no-json", "too-large"],
+)
+def test_a_state_that_could_not_be_written_or_read_again_is_refused_at_its_row(wrong, error):
     def keep(row, state):
         state.set(wrong if row["v"] == 2 else [row["v"]])
         return [{"k": row["k"]}]
@@ -90,7 +99,7 @@ def test_a_state_that_could_not_be_read_again_is_refused_at_its_row(wrong):
     process = KeyedProcess(["k"], keep, {"k": pl.String}, "seen")
     assert process.process(frame(("a", 1), ("a", 2)), context).height == 1
     assert context.table("seen") == {b"a": [1]}
-    assert "CodecError" in context.dead[0][2]
+    assert error in context.dead[0][2]
 
 
 def test_a_batch_whose_rows_all_fail_gives_no_rows_and_changes_nothing():

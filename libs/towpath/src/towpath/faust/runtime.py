@@ -95,9 +95,10 @@ class Turn:
 
         Raises:
             CodecError: the value is not of the table's type.
+            RecordTooLargeError: it is larger than a changelog record can be.
         """
         stored = self._table(table)
-        self._changed[table, key] = None if value is None else stored.as_stored(value)
+        self._changed[table, key] = None if value is None else stored.as_stored(key, value)
 
     def items(self, table: str) -> Iterator[tuple[bytes, Any]]:
         """All entries of the event's task, as of now."""

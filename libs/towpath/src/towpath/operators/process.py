@@ -109,7 +109,7 @@ class _Run:
         function: RowFunction,
         schema: Mapping[str, Any],
         reserved: Sequence[str],
-        as_stored: Callable[[Any], Any],
+        as_stored: Callable[[bytes, Any], Any],
         check: Callable[[list[Row]], pl.DataFrame] | None = None,
     ) -> None:
         self.outputs: list[Row] = []
@@ -126,18 +126,18 @@ class _Run:
         """Run over all rows; ``values`` holds the state of their keys, and is used up."""
         for index, (key, row) in enumerate(zip(keys, frame.iter_rows(named=True), strict=True)):
             try:
-                values[key] = self._row(row, values[key])
+                values[key] = self._row(row, key, values[key])
             except Exception as error:  # noqa: BLE001  # user code may raise anything; the row is reported, not lost
                 self.failed.append((index, f"{type(error).__name__}: {error}"))
             else:
                 self.changed[key] = values[key]
 
-    def _row(self, row: Row, value: Any) -> Any:
+    def _row(self, row: Row, key: bytes, value: Any) -> Any:
         carried = {name: row.pop(name) for name in self._reserved}
         state = KeyState(value)
         rows = [{**_named(out, self._schema), **carried} for out in self._function(row, state)]
         replaced = state.value is not None and state.value is not value
-        kept = self._as_stored(state.value) if replaced else state.value
+        kept = self._as_stored(key, state.value) if replaced else state.value
         if self._check is None:
             self.outputs += rows
         else:
