@@ -1,6 +1,6 @@
 # Towpath. `make` alone prints this help; `make test` is what continuous integration checks.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick lint format bench-load bench-stage clean
+.PHONY: help setup demo test test-quick lint format bench-load clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -28,6 +28,10 @@ lint: $(VENV)/.complete ## Style and types
 
 format: $(VENV)/.complete ## Format the code
 	@$(RUN)/ruff check -q --fix . ; $(RUN)/ruff format -q .
+
+bench-load: setup ## Generator and load job: events per second, and the load's own delay (2 minutes)
+	@$(RUN)/python bench/nexmark_generator.py --json
+	@$(RUN)/python bench/load.py
 
 clean: ## Remove what was built, data of the demo included
 	@rm -rf build dist $(VENV) $(VENV)-uv

@@ -45,13 +45,13 @@ def require_java() -> None:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
     """The run's broker, shared by all tests: use names of your own, and don't stop it."""
-    yield from _running(LocalBroker(tmp_path_factory.mktemp("broker"), tied=True))
+    yield from _running(LocalBroker(tmp_path_factory.mktemp("broker"), short_lived=True, tied=True))
 
 
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[LocalBroker]:
     """A running broker of this test alone, which it may stop, pause or kill."""
-    yield from _running(LocalBroker(tmp_path / "broker", tied=True))
+    yield from _running(LocalBroker(tmp_path / "broker", short_lived=True, tied=True))
 
 
 @pytest.fixture

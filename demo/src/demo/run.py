@@ -54,7 +54,7 @@ def run_demo(settings: DemoSettings, console: Console) -> DemoResult:
     _empty(settings.work)
     plan = load_query(MODULE, {"partitions": settings.partitions})
     with ExitStack() as stack:
-        broker = LocalBroker(settings.work / "broker", notify=console.say)
+        broker = LocalBroker(settings.work / "broker", notify=console.say, short_lived=True)
         stack.callback(broker.stop)
         console.say(f"broker: {broker.start().bootstrap}")
         prepare_query_topics(

@@ -32,7 +32,7 @@ class DemoSettings:
     rate: int = 10_000
     seconds: int = 60
     replicas: int = 2
-    partitions: int = 8
+    partitions: int = 4
     seed: int = 42
     warmup_s: int = 6
     work: Path = Path("build/demo")

@@ -90,7 +90,7 @@ class ProducerSettings:
         }
 
 
-PACED = ProducerSettings()
+PACED = ProducerSettings(linger_ms=10)
 FULL_SPEED = ProducerSettings(linger_ms=20, batch_bytes=524_288)
 
 

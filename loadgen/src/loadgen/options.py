@@ -94,7 +94,7 @@ class SourceOptions:
     stamp_now: bool = False
     lead_ms: int = 1500
     span_ms: int = 30_000
-    tick_ms: float = 2.0
+    tick_ms: float = 5.0
     chunk_rows: int = 8192
     generator: Mapping[str, str] = field(default_factory=dict)
 

@@ -13,7 +13,7 @@ from towpath.broker.errors import BrokerDeadlineError, BrokerStartError
 from towpath.broker.layout import Layout
 from towpath.jars import Java, ensure_jars
 
-__all__ = ["KAFKA_VERSION", "broker_command", "cluster_id", "format_storage", "kafka_jars", "launch"]
+__all__ = ["KAFKA_VERSION", "SHORT_LIVED_FLAGS", "broker_command", "cluster_id", "format_storage", "kafka_jars", "launch"]
 
 KAFKA_VERSION = "4.4.0"
 """Version of the broker (its Scala version is 2.13)."""
@@ -37,6 +37,10 @@ _FORMAT_FLAGS = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _BROKER_FLAGS = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:+ExitOnOutOfMemoryError")
 """G1 starts as quickly as the serial collector and, on two cores, took 2.0 processor seconds for a
 million records of 270 bytes where that took 3.5."""
+
+SHORT_LIVED_FLAGS = ("-XX:TieredStopAtLevel=1",)
+"""For a broker that lives minutes: the quick compiler alone. On two cores the optimising one took 40 % of a core
+for the first two minutes, which a pipeline beside it needs more; later its code is the quicker one."""
 
 
 def kafka_jars(notify: Callable[[str], None] | None = None) -> Path:

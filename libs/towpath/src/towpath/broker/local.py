@@ -82,6 +82,7 @@ class LocalBroker:
         notify: Called with a line of text before something slow (the first download).
         tied: Whether the broker is stopped when the thread that starts it ends, however it ends
             (Linux; elsewhere it has no effect): nothing stays behind a killed test run.
+        short_lived: Whether the broker will live minutes only, so that optimising its code does not pay.
 
     Raises:
         BrokerSettingError: If port, heap or a property can't be.
@@ -96,6 +97,7 @@ class LocalBroker:
         notify: Callable[[str], None] | None = None,
         *,
         tied: bool = False,
+        short_lived: bool = False,
     ) -> None:
         if not 0 <= port <= _HIGHEST_PORT:
             raise BrokerSettingError(f"{port} isn't a port: name one up to {_HIGHEST_PORT}, or 0 for any free one")
@@ -107,6 +109,7 @@ class LocalBroker:
         self._port = port
         self._notify = notify
         self._tied = tied
+        self._flags = jvm.SHORT_LIVED_FLAGS if short_lived else ()
         self._child: subprocess.Popen[bytes] | None = None
 
     @property
@@ -245,7 +248,7 @@ class LocalBroker:
     def _launch(self) -> BrokerState:
         startup.check_space(self.data_dir)
         java, jars = find_java(), jvm.kafka_jars(self._notify)
-        flags = archive_flags(java, jars, self._notify)
+        flags = (*archive_flags(java, jars, self._notify), *self._flags)
         plan = startup.Plan(self._layout, java, jars, self._heap, self._settings, flags, self._tied)
         for attempt in range(1, _ATTEMPTS + 1):
             port, controller_port = startup.choose_ports(self._port, self.state)

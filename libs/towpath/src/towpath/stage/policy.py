@@ -75,6 +75,17 @@ def should_commit(facts: TransactionFacts, limits: CommitLimits) -> bool:
     )
 
 
+def breath_s(since_batch_s: float, interval_s: float, backlog: bool) -> float:
+    """How long to let records gather before the next poll; 0 under backlog, and for the first record after a silence.
+
+    Args:
+        since_batch_s: seconds since the last batch was taken.
+        interval_s: shortest time between two batches under light load.
+        backlog: more is certainly waiting.
+    """
+    return 0.0 if backlog else max(0.0, interval_s - since_batch_s)
+
+
 def first_batch_records(most: int) -> int:
     """Records of the first batch, before anything is known of the operators' pace."""
     return max(1, most // FIRST_BATCH_PART)

@@ -39,6 +39,7 @@ from towpath.stage.phases import Phase, PhaseMachine
 from towpath.stage.policy import (
     CommitLimits,
     TransactionFacts,
+    breath_s,
     first_batch_records,
     next_batch_records,
     should_commit,
@@ -131,6 +132,8 @@ class Replica:
         self._routers: Sequence[Router] = ()
         self._output_bytes = 0
         self._backlog = False
+        self._batch_interval_s = settings.batch_interval_ms / 1000
+        self._batch_s = float("-inf")
         self._shown: dict[TopicPartition, int] = {}
         self._shown_s = float("-inf")
         self._refreshed_s = clock.monotonic_s()
@@ -241,10 +244,12 @@ class Replica:
             ProducerLostError: ownership is lost; everything must be dropped (R4).
         """
         self._at("waiting for input")
+        self._controls.pause(breath_s(self._clock.monotonic_s() - self._batch_s, self._batch_interval_s, self._backlog))
         messages = self._consumer.consume(self._batch_records, self._poll_timeout_s())
         # Of the largest batch: slow operators, which take less, get a transaction for each batch.
         self._backlog = len(messages) * 2 >= self._most_records
         if messages:
+            self._batch_s = self._clock.monotonic_s()
             self._process_timed(messages)
         if should_commit(self._facts(), self._limits) or (not self._transactor.open and self._offsets_due()):
             self._commit()

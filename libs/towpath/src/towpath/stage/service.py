@@ -77,7 +77,7 @@ def run_stage(settings: StageSettings) -> int:
 
 def open_backend(plan: StagePlan, settings: StageSettings, stop: Callable[[], bool]) -> StoreBackend:
     """The stores of a replica: a directory of its own, so that two replicas never share a store."""
-    if not plan.stateful or plan.backend == "memory":
+    if not plan.stateful or (settings.backend or plan.backend) == "memory":
         return MemoryBackend()
     budget = settings.memory_mb * MIB
     return RocksBackend(

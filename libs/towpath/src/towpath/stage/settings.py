@@ -45,9 +45,13 @@ class StageSettings(BaseSettings):
     on_input_loss: Literal["stop", "skip"] = Field(
         default="stop", description="when retention deleted records that were still needed"
     )
+    backend: Literal["rocksdb", "memory"] | None = Field(
+        default=None, description="where state is kept; by default as the query says"
+    )
     replication: int = Field(default=-1, description="replication factor of topics made here; -1: the broker's default")
     json_batch_records: int = Field(default=20_000, ge=1, description="most JSON records a batch")
     arrow_batch_records: int = Field(default=256, ge=1, description="most Arrow records a batch; each holds many rows")
+    batch_interval_ms: int = Field(default=20, ge=0, description="shortest time between two batches under light load")
     commit_interval_ms: int = Field(default=100, ge=1, description="longest transaction under backlog")
     offsets_interval_ms: int = Field(default=1000, ge=1, description="refresh of a keyed stage's shown offsets")
     dirty_entries: int = Field(default=200_000, ge=1, description="uncommitted state entries that force a commit")
