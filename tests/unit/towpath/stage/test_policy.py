@@ -7,6 +7,7 @@ import pytest
 from towpath.stage.policy import (
     CommitLimits,
     TransactionFacts,
+    breath_s,
     first_batch_records,
     next_batch_records,
     should_commit,
@@ -58,3 +59,16 @@ def test_how_much_is_taken_at_once(records: int, taken: int, took_s: float, expe
 @pytest.mark.parametrize(("most", "expected"), [(20_000, 312), (256, 4), (1, 1)])
 def test_the_first_batch_is_small(most: int, expected: int) -> None:
     assert first_batch_records(most) == expected
+
+
+@pytest.mark.parametrize(
+    ("since_batch_s", "backlog", "expected"),
+    [
+        pytest.param(0.005, False, 0.015, id="records-gather"),
+        pytest.param(0.005, True, 0.0, id="backlog-does-not-wait"),
+        pytest.param(3.0, False, 0.0, id="after-a-silence"),
+        pytest.param(float("inf"), False, 0.0, id="the-first-batch"),
+    ],
+)
+def test_batches_are_apart_under_light_load_only(since_batch_s: float, backlog: bool, expected: float) -> None:
+    assert breath_s(since_batch_s, 0.02, backlog) == pytest.approx(expected)
