@@ -5,6 +5,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from statemgr.errors import CodecError, RecordTooLargeError
+from towpath.errors import StageStoppedError
 from towpath.operators.arrow_frames import ArrowDecoder, decode_frame, encode_frames
 
 FRAME = pl.DataFrame({"a": range(50), "s": [f"x{n}" for n in range(50)], "__sched_ms": range(50)})
@@ -59,10 +60,10 @@ def test_a_batch_names_poison_records_and_counts_the_rows_of_the_others():
     assert_frame_equal(decoded.frame, pl.concat([FRAME.head(3), FRAME.tail(2)]))
 
 
-def test_columns_that_the_plan_does_not_expect_are_poison_with_the_remedy():
+def test_columns_that_the_plan_does_not_expect_stop_the_stage_with_the_remedy():
     (value,) = encode_frames(FRAME)
-    decoded = ArrowDecoder({"a": pl.String, "s": pl.String}).decode([value])
-    assert "start it under another application name" in decoded.bad[0].reason
+    with pytest.raises(StageStoppedError, match="start the new one under another application name"):
+        ArrowDecoder({"a": pl.String, "s": pl.String}).decode([b"damaged", value])
 
 
 def test_a_batch_of_nothing_but_poison_has_the_expected_columns():

@@ -5,12 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from statemgr.kafka.ports import Message
 from statemgr.types import TopicPartition
 from tests.unit.towpath.stage.plans import SOURCE, key_count, pass_stage
+from towpath.errors import StageStoppedError
 from towpath.operators.arrow_frames import encode_frames
 from towpath.query.plan import PARTITION, Format, InputPlan
 from towpath.stage.intake import Intake
@@ -109,3 +111,11 @@ def test_every_row_of_a_record_of_an_inner_edge_belongs_to_the_record_s_partitio
 def test_the_oldest_time_of_a_batch_is_that_of_any_of_its_partitions() -> None:
     messages = [Plain(bid(1), 0, 0, time_ms=500), Plain(bid(2), 0, 1, time_ms=200), Plain(bid(3), 1, 1, time_ms=300)]
     assert Intake(pass_stage()).read(messages).oldest_ms == 200
+
+
+def test_an_inner_edge_with_other_columns_stops_the_stage_and_names_the_topic() -> None:
+    plan = key_count().plan().stage("count")
+    (edge,) = plan.inputs
+    (value,) = encode_frames(pl.DataFrame({"former": ["a"]}))
+    with pytest.raises(StageStoppedError, match=rf"{edge.topic}: .* has the columns .*former"):
+        Intake(plan).read([Plain(value, 0, topic=edge.topic)])

@@ -23,6 +23,7 @@ import numpy as np
 import polars as pl
 
 from statemgr.errors import CodecError, RecordTooLargeError
+from towpath.errors import StageStoppedError
 from towpath.operators.json_decode import Decoded, Poison
 from towpath.query.plan import EVENTS, PARTITION, SCHED, SCHED_NEWEST
 
@@ -78,17 +79,24 @@ class ArrowDecoder:
         self._empty = self._schema.to_frame()
 
     def decode(self, values: Sequence[bytes | None], keys: Sequence[bytes | None] = ()) -> Decoded:  # noqa: ARG002
-        """Decode one batch; the record's key plays no part."""
+        """Decode one batch; the record's key plays no part.
+
+        Damaged records are poison. Sound ones with other columns are not: each of them is good data of another
+        version of the query, and setting them aside one by one would empty the edge into the dead-letter topic.
+
+        Raises:
+            StageStoppedError: a record has other columns than the plan expects.
+        """
         frames: list[pl.DataFrame] = []
         bad: list[Poison] = []
         rows = np.zeros(len(values), np.int64)
         for index, value in enumerate(values):
             try:
                 frame = decode_frame(value)
-                self._check(frame)
             except CodecError as error:
                 bad.append(Poison(index, str(error)))
             else:
+                self._check(frame)
                 rows[index] = frame.height
                 frames.append(frame)
         return Decoded(pl.concat(frames, how="diagonal") if frames else self._empty, rows, bad)
@@ -97,9 +105,10 @@ class ArrowDecoder:
         expected = {**self._schema, **{name: dtype for name, dtype in _OPTIONAL.items() if name in frame.schema}}
         if dict(frame.schema) == expected:
             return
-        raise CodecError(
+        raise StageStoppedError(
             f"the record of an inner edge has the columns {dict(frame.schema)}, expected {dict(self._schema)}: "
-            "the query was changed; start it under another application name, or empty the topic"
+            "the query was changed while records of its former version were unread; let the former version read "
+            "them first, start the new one under another application name, or empty the topic"
         )
 
 

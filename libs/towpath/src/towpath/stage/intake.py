@@ -11,7 +11,9 @@ import polars as pl
 
 from statemgr.kafka.ports import Message
 from statemgr.types import TopicPartition
+from towpath.errors import StageStoppedError
 from towpath.operators.codec import RecordDecoder, decoder_for
+from towpath.operators.json_decode import Decoded
 from towpath.query.plan import PARTITION, StagePlan
 
 
@@ -48,7 +50,11 @@ class Intake:
         self._decoders: dict[str, RecordDecoder] = {item.topic: decoder_for(item) for item in plan.inputs}
 
     def read(self, messages: Sequence[Message]) -> Batch:
-        """Decode a batch; never raises for bad records."""
+        """Decode a batch; bad records are set aside.
+
+        Raises:
+            StageStoppedError: an inner edge holds records of another version of the query.
+        """
         groups = _by_topic(messages)
         frames: list[pl.DataFrame] = []
         poison: list[PoisonRecord] = []
@@ -61,9 +67,7 @@ class Intake:
                 TopicPartition(topic, partition): group[last].offset() + 1 for partition, (_, last) in ends.items()
             }
             oldest_ms += [group[first].timestamp()[1] for first, _ in ends.values()]
-            decoded = self._decoders[topic].decode(
-                [message.value() for message in group], [message.key() for message in group]
-            )
+            decoded = self._decode(topic, group)
             poison += [PoisonRecord(group[bad.index], bad.reason) for bad in decoded.bad]
             if decoded.frame.height:
                 owners = np.repeat(np.array(partitions, dtype=np.int32), decoded.rows)
@@ -75,6 +79,13 @@ class Intake:
             poison=poison,
             oldest_ms=min(oldest_ms),
         )
+
+    def _decode(self, topic: str, group: Sequence[Message]) -> Decoded:
+        values, keys = [message.value() for message in group], [message.key() for message in group]
+        try:
+            return self._decoders[topic].decode(values, keys)
+        except StageStoppedError as error:
+            raise StageStoppedError(f"{topic}: {error}") from error
 
 
 def _by_topic(messages: Sequence[Message]) -> dict[str, list[Message]]:
