@@ -96,6 +96,14 @@ def test_the_tasks_of_a_keyed_stage_need_inputs_of_equal_partition_count() -> No
     assert input_partitions(replace(plan, tables=()), found) == 3
 
 
+def test_a_keyed_stage_refuses_an_input_that_is_compacted(clock: ManualClock) -> None:
+    kafka = FakeKafka(clock)
+    kafka.admin().create([TopicSpec(SOURCE, 2, {"cleanup.policy": "compact,delete"})], 1, 1.0)
+    with pytest.raises(TopicMismatchError, match=r"cleanup.policy=compact,delete, and stage count .*policy=delete"):
+        prepare(kafka, clock)
+    assert SOURCE in prepare(kafka, clock, pass_stage())
+
+
 def test_what_is_missing_is_made_and_what_exists_is_left(kafka: FakeKafka, clock: ManualClock) -> None:
     infos = prepare(kafka, clock)
     assert {name: found.partitions for name, found in infos.items()} == {SOURCE: 2, SINK: 2, CHANGELOG: 2, DEAD: 1}

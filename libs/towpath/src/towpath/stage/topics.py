@@ -66,6 +66,22 @@ def check_topic(spec: TopicSpec, found: TopicInfo) -> None:
         )
 
 
+def check_inputs(plan: StagePlan, found: Mapping[str, TopicInfo]) -> None:
+    """Refuse inputs from which a stateful stage would miss records (R22).
+
+    Raises:
+        TopicMismatchError: an input is compacted.
+    """
+    for item in plan.inputs:
+        policy = found[item.topic].config.get("cleanup.policy", "")
+        if plan.stateful and "compact" in policy:
+            raise TopicMismatchError(
+                f"topic {item.topic} has cleanup.policy={policy}, and stage {plan.name} keeps state: compaction removes "
+                "records before they are counted. kafka-configs --alter --entity-type topics --entity-name "
+                f"{item.topic} --add-config cleanup.policy=delete, or copy the topic to one that is not compacted"
+            )
+
+
 def input_partitions(plan: StagePlan, found: Mapping[str, TopicInfo]) -> int:
     """Number of tasks of a stage: the partition count that its inputs share.
 
@@ -138,4 +154,6 @@ def _prepare_once(admin: Admin, plan: StagePlan, replication: int) -> dict[str, 
     for item in plan.outputs:
         if item.topic not in found and item.topic not in existing:
             raise TopicMissingError(f"output topic {item.topic} does not exist: create it first")
-    return {**found, **existing}
+    topics = {**found, **existing}
+    check_inputs(plan, topics)
+    return topics
