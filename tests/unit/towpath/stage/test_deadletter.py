@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from statemgr.kafka.ports import TopicSpec
 from statemgr.testing.kafka import FakeKafka
 from statemgr.types import TopicPartition
 from tests.unit.towpath.stage.plans import APP, DEAD, SOURCE, pass_stage
-from towpath.stage.deadletter import KEY_BYTES, REASON_BYTES, VALUE_BYTES, DeadLetters
+from towpath.stage.deadletter import HEADERS_BYTES, REASON_BYTES, DeadLetters
 from towpath.stage.metrics import StageMetrics
+from towpath.stage.router import MAX_RECORD_BYTES, OVERHEAD_BYTES
 from towpath.stage.settings import Guarantee
 from towpath.stage.transaction import Transactor
 from towpath.testing.records import Record, read_records
@@ -16,13 +19,15 @@ from towpath.testing.records import Record, read_records
 class Desk:
     """A dead-letter writer with a transaction of its own."""
 
-    def __init__(self, guarantee: Guarantee = Guarantee.EXACTLY_ONCE) -> None:
+    def __init__(self, guarantee: Guarantee = Guarantee.EXACTLY_ONCE, config: Mapping[str, str] | None = None) -> None:
         self.kafka = FakeKafka()
-        self.kafka.admin().create([TopicSpec(SOURCE, 2), TopicSpec(DEAD, 1)], 1, 1.0)
+        admin = self.kafka.admin()
+        admin.create([TopicSpec(SOURCE, 2), TopicSpec(DEAD, 1, config or {})], 1, 1.0)
         self.transactor = Transactor(self.kafka, "id", "pass-0", guarantee, self.kafka.clock)
         self.transactor.fence(lambda: False)
         self.metrics = StageMetrics("pass", "pass-0")
         self.letters = DeadLetters(pass_stage(), "pass-0", self.transactor, self.metrics)
+        self.letters.fit(admin.describe([DEAD], 1.0)[DEAD])
 
     def take(self, key: bytes | None, value: bytes | None, partition: int = 1) -> None:
         """Write an input record and set it aside."""
@@ -75,19 +80,39 @@ def test_a_row_has_the_partition_of_its_task_and_no_key() -> None:
     assert "offset" not in record.headers
 
 
-def test_a_large_value_is_cut_and_says_how_large_it_was() -> None:
+def test_as_much_of_a_large_value_is_kept_as_fits_and_the_header_says_how_large_it_was() -> None:
     desk = Desk()
-    desk.letters.row(0, b"x" * (VALUE_BYTES + 5), "too large")
+    desk.letters.row(0, b"x" * 2 * MAX_RECORD_BYTES, "too large")
     (record,) = desk.sent()
-    assert len(record.value) == VALUE_BYTES
-    assert record.headers["truncated_from_bytes"] == str(VALUE_BYTES + 5)
+    assert len(record.value) == MAX_RECORD_BYTES - HEADERS_BYTES
+    assert record.headers["truncated_from_bytes"] == str(2 * MAX_RECORD_BYTES)
 
 
-def test_a_record_that_is_nearly_all_key_fits_too() -> None:
+def test_a_value_that_fits_is_kept_whole() -> None:
+    desk = Desk()
+    desk.letters.row(0, b"x" * (MAX_RECORD_BYTES - HEADERS_BYTES), "too large for another topic")
+    (record,) = desk.sent()
+    assert len(record.value) == MAX_RECORD_BYTES - HEADERS_BYTES
+    assert "truncated_from_bytes" not in record.headers
+
+
+@pytest.mark.parametrize("limit", [20_000, 5_000, 3_000, 1_200])
+def test_key_and_value_are_cut_to_what_the_topic_takes(limit: int) -> None:
+    desk = Desk(config={"max.message.bytes": str(limit)})
+    desk.take(b"k" * 50_000, b"v" * 50_000)
+    desk.letters.row(0, b"x" * 50_000, "r" * 10_000)
+    record, row = desk.sent()
+    assert record.headers["truncated_from_bytes"] == record.headers["key_truncated_from_bytes"] == "50000"
+    assert len(record.key or b"") + len(record.value) == max(0, limit - OVERHEAD_BYTES - HEADERS_BYTES)
+    assert row.headers["truncated_from_bytes"] == "50000"
+
+
+def test_a_record_that_is_nearly_all_key_keeps_its_value_whole() -> None:
     desk = Desk()
     desk.take(b"k" * 1_000_000, b"v" * 40_000)
     (record,) = desk.sent()
-    assert len(record.key or b"") == KEY_BYTES
+    assert len(record.value) == 40_000
+    assert len(record.key or b"") == MAX_RECORD_BYTES - HEADERS_BYTES - 40_000
     assert record.headers["key_truncated_from_bytes"] == "1000000"
 
 

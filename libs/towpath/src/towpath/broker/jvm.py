@@ -13,7 +13,15 @@ from towpath.broker.errors import BrokerDeadlineError, BrokerStartError
 from towpath.broker.layout import Layout
 from towpath.jars import Java, ensure_jars
 
-__all__ = ["KAFKA_VERSION", "SHORT_LIVED_FLAGS", "broker_command", "cluster_id", "format_storage", "kafka_jars", "launch"]
+__all__ = [
+    "KAFKA_VERSION",
+    "SHORT_LIVED_FLAGS",
+    "broker_command",
+    "cluster_id",
+    "format_storage",
+    "kafka_jars",
+    "launch",
+]
 
 KAFKA_VERSION = "4.4.0"
 """Version of the broker (its Scala version is 2.13)."""

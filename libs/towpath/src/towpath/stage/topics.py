@@ -76,8 +76,8 @@ def check_inputs(plan: StagePlan, found: Mapping[str, TopicInfo]) -> None:
         policy = found[item.topic].config.get("cleanup.policy", "")
         if plan.stateful and "compact" in policy:
             raise TopicMismatchError(
-                f"topic {item.topic} has cleanup.policy={policy}, and stage {plan.name} keeps state: compaction removes "
-                "records before they are counted. kafka-configs --alter --entity-type topics --entity-name "
+                f"topic {item.topic} has cleanup.policy={policy}, and stage {plan.name} keeps state: compaction "
+                "removes records before they are counted. kafka-configs --alter --entity-type topics --entity-name "
                 f"{item.topic} --add-config cleanup.policy=delete, or copy the topic to one that is not compacted"
             )
 
