@@ -8,7 +8,8 @@ from statemgr.kafka.ports import TopicSpec
 from statemgr.testing.kafka import FakeKafka
 from statemgr.types import TopicPartition
 from tests.unit.towpath.stage.plans import APP, DEAD, SOURCE, pass_stage
-from towpath.stage.deadletter import HEADERS_BYTES, REASON_BYTES, DeadLetters
+from towpath.stage.deadletter import DeadLetters
+from towpath.stage.letter import CUT_COST_BYTES, HEADER_COST_BYTES, REASON_BYTES
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.router import MAX_RECORD_BYTES, OVERHEAD_BYTES
 from towpath.stage.settings import Guarantee
@@ -80,40 +81,47 @@ def test_a_row_has_the_partition_of_its_task_and_no_key() -> None:
     assert "offset" not in record.headers
 
 
+def size(record: Record) -> int:
+    """Bytes that count against the topic's limit."""
+    headers = sum(len(name) + len(text.encode()) + HEADER_COST_BYTES for name, text in record.headers.items())
+    return len(record.key or b"") + len(record.value or b"") + headers
+
+
 def test_as_much_of_a_large_value_is_kept_as_fits_and_the_header_says_how_large_it_was() -> None:
     desk = Desk()
     desk.letters.row(0, b"x" * 2 * MAX_RECORD_BYTES, "too large")
     (record,) = desk.sent()
-    assert len(record.value) == MAX_RECORD_BYTES - HEADERS_BYTES
+    assert MAX_RECORD_BYTES - CUT_COST_BYTES < size(record) <= MAX_RECORD_BYTES
     assert record.headers["truncated_from_bytes"] == str(2 * MAX_RECORD_BYTES)
 
 
 def test_a_value_that_fits_is_kept_whole() -> None:
     desk = Desk()
-    desk.letters.row(0, b"x" * (MAX_RECORD_BYTES - HEADERS_BYTES), "too large for another topic")
+    desk.letters.row(0, b"x" * 900_000, "too large for another topic")
     (record,) = desk.sent()
-    assert len(record.value) == MAX_RECORD_BYTES - HEADERS_BYTES
+    assert len(record.value) == 900_000
     assert "truncated_from_bytes" not in record.headers
 
 
-@pytest.mark.parametrize("limit", [20_000, 5_000, 3_000, 1_200])
-def test_key_and_value_are_cut_to_what_the_topic_takes(limit: int) -> None:
+@pytest.mark.parametrize("limit", [500_000, 20_000, 3_000, 1_300])
+def test_a_dead_letter_is_cut_to_what_its_topic_takes(limit: int) -> None:
     desk = Desk(config={"max.message.bytes": str(limit)})
-    desk.take(b"k" * 50_000, b"v" * 50_000)
-    desk.letters.row(0, b"x" * 50_000, "r" * 10_000)
+    desk.take(b"k" * 490_000, b"v" * 490_000)
+    desk.letters.row(0, b"x" * 600_000, "r" * 10_000)
     record, row = desk.sent()
-    assert record.headers["truncated_from_bytes"] == record.headers["key_truncated_from_bytes"] == "50000"
-    assert len(record.key or b"") + len(record.value) == max(0, limit - OVERHEAD_BYTES - HEADERS_BYTES)
-    assert row.headers["truncated_from_bytes"] == "50000"
+    assert record.headers["truncated_from_bytes"] == record.headers["key_truncated_from_bytes"] == "490000"
+    assert row.headers["truncated_from_bytes"] == "600000"
+    assert max(size(record), size(row)) <= limit - OVERHEAD_BYTES
+    assert len(record.value) >= len(record.key or b"")
 
 
 def test_a_record_that_is_nearly_all_key_keeps_its_value_whole() -> None:
     desk = Desk()
-    desk.take(b"k" * 1_000_000, b"v" * 40_000)
+    desk.take(b"k" * 980_000, b"v" * 40_000)
     (record,) = desk.sent()
     assert len(record.value) == 40_000
-    assert len(record.key or b"") == MAX_RECORD_BYTES - HEADERS_BYTES - 40_000
-    assert record.headers["key_truncated_from_bytes"] == "1000000"
+    assert MAX_RECORD_BYTES - CUT_COST_BYTES < size(record) <= MAX_RECORD_BYTES
+    assert record.headers["key_truncated_from_bytes"] == "980000"
 
 
 def test_a_long_reason_is_cut() -> None:

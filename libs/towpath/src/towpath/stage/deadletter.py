@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import structlog
 
-from statemgr.kafka.ports import Message
+from statemgr.kafka.ports import Message, TopicInfo
 from statemgr.layout import dead_letter_topic
 from towpath.query.plan import StagePlan
+from towpath.stage.letter import fitted
 from towpath.stage.metrics import StageMetrics
+from towpath.stage.router import MAX_RECORD_BYTES, record_limit
 from towpath.stage.transaction import Transactor
 
 log = structlog.get_logger()
-
-VALUE_BYTES = 512 * 1024
-"""Most bytes of the value that a dead letter carries: half of Kafka's default record limit."""
-
-KEY_BYTES = 64 * 1024
-"""Most bytes of the key: a source record may be nearly all key, and key, value and headers must fit together."""
-
-REASON_BYTES = 2000
-"""Most bytes of the reason; a stack trace does not belong in a header."""
 
 
 class DeadLetters:
@@ -31,6 +24,11 @@ class DeadLetters:
         self._replica = replica
         self._transactor = transactor
         self._metrics = metrics
+        self._limit = MAX_RECORD_BYTES
+
+    def fit(self, topic: TopicInfo) -> None:
+        """Cut what is larger than the dead-letter topic takes: it would abort its transaction for ever (R21)."""
+        self._limit = record_limit(topic)
 
     def record(self, message: Message, reason: str) -> None:
         """Set aside an input record that can't be decoded."""
@@ -47,24 +45,7 @@ class DeadLetters:
 
     def _write(self, key: bytes | None, value: bytes | None, reason: str, origin: dict[str, str]) -> None:
         headers = {"stage": self._stage, "replica": self._replica, **origin, "reason": reason}
-        if value is not None and len(value) > VALUE_BYTES:
-            headers["truncated_from_bytes"] = str(len(value))
-            value = value[:VALUE_BYTES]
-        if key is not None and len(key) > KEY_BYTES:
-            headers["key_truncated_from_bytes"] = str(len(key))
-            key = key[:KEY_BYTES]
-        self._transactor.dead_letters().produce(
-            self._topic,
-            0,
-            key,
-            value,
-            headers=[(name, _header(text)) for name, text in headers.items()],
-        )
+        letter = fitted(key, value, headers, self._limit)
+        self._transactor.dead_letters().produce(self._topic, 0, letter.key, letter.value, headers=letter.headers)
         self._metrics.dead.inc()
         log.warning("dead letter", dead_letter_topic=self._topic, reason=reason, **origin)
-
-
-def _header(text: str) -> bytes:
-    """At most :data:`REASON_BYTES` of UTF-8, whatever the text: a message of user code may hold half characters."""
-    cut = text.encode(errors="replace")[:REASON_BYTES]
-    return cut.decode(errors="ignore").encode()

@@ -24,7 +24,7 @@ from statemgr.errors import (
     StopRequestedError,
 )
 from statemgr.kafka.ports import Kafka, Message
-from statemgr.layout import changelog_topic, consumer_group, transactional_id
+from statemgr.layout import changelog_topic, consumer_group, dead_letter_topic, transactional_id
 from statemgr.state import TaskState
 from statemgr.store import StoreBackend, StoreMeta
 from statemgr.types import TopicPartition
@@ -210,6 +210,7 @@ class Replica:
         if again:  # a topic that was made anew may be why ownership was lost
             topics = self._prepare()
         self._topics = topics
+        self._dead_letters.fit(topics.infos[dead_letter_topic(self._plan.app)])
         self._routers = [Router(item, topics.infos[item.topic]) for item in self._plan.outputs]
         ownership = Ownership(
             self._plan,
