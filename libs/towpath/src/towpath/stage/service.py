@@ -14,6 +14,7 @@ from towpath.errors import TowpathError
 from towpath.query.loading import load_query
 from towpath.query.plan import StagePlan
 from towpath.stage.connect import connect
+from towpath.stage.exits import EXIT_OK, EXIT_STOPPED, survive
 from towpath.stage.health import HttpServer, application, stalled
 from towpath.stage.logs import configure_logging
 from towpath.stage.metrics import StageMetrics
@@ -22,9 +23,6 @@ from towpath.stage.settings import StageSettings
 from towpath.stage.signals import StopSignals
 
 log = structlog.get_logger()
-
-EXIT_OK = 0
-EXIT_STOPPED = 1
 
 MIB = 1024 * 1024
 
@@ -36,7 +34,7 @@ def run_stage(settings: StageSettings) -> int:
     """Run one replica until it is asked to stop.
 
     Returns:
-        Exit status: 0 after SIGTERM or SIGINT, 1 when an operator's decision is needed.
+        Exit status: 0 after SIGTERM or SIGINT, 1 when an operator's decision is needed, 70 after a crash.
 
     Raises:
         QueryError: the query can't be loaded or has no such stage.
@@ -44,9 +42,13 @@ def run_stage(settings: StageSettings) -> int:
     """
     configure_logging(stage=settings.stage, replica=settings.replica)
     plan = load_query(settings.query, settings.query_settings).stage(settings.stage)
+    signals = StopSignals()
+    return survive(lambda: _run(plan, settings, signals), signals.event.wait)
+
+
+def _run(plan: StagePlan, settings: StageSettings, signals: StopSignals) -> int:
     kafka = connect(settings.bootstrap, settings.kafka_config)
     clock = SystemClock()
-    signals = StopSignals()
     stop = signals.event
     metrics = StageMetrics(plan.name, settings.replica)
     replica = Replica(
