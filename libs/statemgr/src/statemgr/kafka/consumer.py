@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from confluent_kafka import Consumer as Client
 from confluent_kafka import KafkaError, KafkaException
@@ -17,6 +17,8 @@ from statemgr.kafka.classify import Reaction, Source, classify
 from statemgr.kafka.ports import Bounds, Committed, Message
 from statemgr.kafka.requests import Requests, named
 from statemgr.types import TopicPartition
+
+T = TypeVar("T")
 
 log = logging.getLogger("statemgr.kafka")
 
@@ -39,7 +41,8 @@ class ConfluentConsumer:
     """Implements :class:`~statemgr.kafka.ports.Consumer`.
 
     Errors arrive among the records. Records that came with one are returned first and the error is raised by the next
-    call, so that nothing read is lost; an error of a partition that has been taken away meanwhile is dropped.
+    call, so that nothing read is lost; an error of a partition that has been taken away meanwhile is dropped. A call
+    that the client itself refuses raises KafkaUnavailableError or TopicMissingError with the partitions' names.
 
     Attributes:
         notes: how often the client reported each passing trouble (by error name), for metrics.
@@ -59,7 +62,7 @@ class ConfluentConsumer:
         """Replace the assignment; each partition starts at its explicit offset, unpaused."""
         self._warm(positions)
         self._forget(list(self._starts))
-        self._client.assign(_at(positions))
+        self._call("assigning", positions, self._client.assign, _at(positions))
         self._starts = dict(positions)
 
     def add(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -67,7 +70,7 @@ class ConfluentConsumer:
         self.remove(list(positions))
         if positions:
             self._warm(positions)
-            self._client.incremental_assign(_at(positions))
+            self._call("assigning", positions, self._client.incremental_assign, _at(positions))
             self._starts.update(positions)
 
     def remove(self, partitions: Sequence[TopicPartition]) -> None:
@@ -75,7 +78,7 @@ class ConfluentConsumer:
         present = [partition for partition in partitions if partition in self._starts]
         fetched = [partition for partition in present if partition not in self._resting]
         if fetched:
-            self._client.incremental_unassign(_named(fetched))
+            self._call("releasing", fetched, self._client.incremental_unassign, _named(fetched))
         self._forget(present)
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
@@ -87,13 +90,13 @@ class ConfluentConsumer:
         present = [each for each in partitions if each in self._starts and each not in self._resting]
         if present:
             self._resting.update({each: self._position(each) for each in present})
-            self._client.incremental_unassign(_named(present))
+            self._call("releasing", present, self._client.incremental_unassign, _named(present))
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
         """Deliver these partitions again, from where they stopped."""
         positions = {each: self._resting.pop(each) for each in partitions if each in self._resting}
         if positions:
-            self._client.incremental_assign(_at(positions))
+            self._call("assigning", positions, self._client.incremental_assign, _at(positions))
             self._starts.update(positions)
 
     def consume(self, max_records: int, timeout_s: float) -> list[Message]:
@@ -108,11 +111,11 @@ class ConfluentConsumer:
             raise self._pending.pop(0)[1]
         wanted = min(max_records, MAX_BATCH)
         # librdkafka waits until it has as many as asked for, so only the first record is waited for.
-        messages = self._client.consume(wanted, 0)
+        messages = self._read(wanted, 0)
         if not messages and timeout_s > 0:
-            messages = self._client.consume(1, timeout_s)
+            messages = self._read(1, timeout_s)
             if messages and wanted > 1:
-                messages += self._client.consume(wanted - 1, 0)
+                messages += self._read(wanted - 1, 0)
         if any(message.error() is not None for message in messages):
             messages = self._without_errors(messages)
         if self._doubtful:
@@ -160,8 +163,20 @@ class ConfluentConsumer:
             self._known.add(topic)
 
     def _position(self, partition: TopicPartition) -> int:
-        offset = self._client.position(_named([partition]))[0].offset
+        found = self._call("position of", [partition], self._client.position, _named([partition]))
+        offset = found[0].offset
         return offset if offset is not None and offset >= 0 else self._starts[partition]
+
+    def _read(self, most: int, timeout_s: float) -> list[ClientMessage]:
+        return self._call("reading", self._starts, self._client.consume, most, timeout_s)
+
+    def _call(self, what: str, partitions: Iterable[TopicPartition], call: Callable[..., T], *arguments: object) -> T:
+        """Run a call of the client and name its error; an error within a message is no concern of this."""
+        try:
+            return call(*arguments)
+        except KafkaException as error:
+            text = f"{what} {', '.join(map(str, sorted(partitions)))}"
+            raise named(text, error.args[0], self._requests.bootstrap) from error
 
     def _forget(self, partitions: Sequence[TopicPartition]) -> None:
         for partition in partitions:
