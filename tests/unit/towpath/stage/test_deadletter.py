@@ -27,7 +27,7 @@ class Desk:
         self.transactor = Transactor(self.kafka, "id", "pass-0", guarantee, self.kafka.clock)
         self.transactor.fence(lambda: False)
         self.metrics = StageMetrics("pass", "pass-0")
-        self.letters = DeadLetters(pass_stage(), "pass-0", self.transactor, self.metrics)
+        self.letters = DeadLetters(pass_stage(), "pass-0", self.transactor, self.metrics, self.kafka.clock)
         self.letters.fit(admin.describe([DEAD], 1.0)[DEAD])
 
     def take(self, key: bytes | None, value: bytes | None, partition: int = 1) -> None:

@@ -123,7 +123,7 @@ class Replica:
         )
         exactly_once = settings.guarantee is Guarantee.EXACTLY_ONCE
         self._outputs_wait = exactly_once or any(output.inner for output in plan.outputs)
-        self._dead_letters = DeadLetters(plan, settings.replica, self._transactor, metrics)
+        self._dead_letters = DeadLetters(plan, settings.replica, self._transactor, metrics, clock)
         self._machine = PhaseMachine(self._phase_changed)
         self._intake = Intake(plan)
         self._topics: Topics | None = None
@@ -244,6 +244,7 @@ class Replica:
         Raises:
             ProducerLostError: ownership is lost; everything must be dropped (R4).
         """
+        self._dead_letters.report()
         self._at("waiting for input")
         self._controls.pause(breath_s(self._clock.monotonic_s() - self._batch_s, self._batch_interval_s, self._backlog))
         messages = self._consumer.consume(self._batch_records, self._poll_timeout_s())
@@ -444,6 +445,7 @@ class Replica:
 
     def _close(self) -> None:
         """Close everything, the rest also when one thing can't be closed."""
+        self._dead_letters.report(last=True)
         with ExitStack() as closing:
             for close in (self._backend.close, self._consumer.close, self._transactor.close):
                 closing.callback(close)
