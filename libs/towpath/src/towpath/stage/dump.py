@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import polars as pl
 
 from statemgr.layout import split_changelog_key
-from statemgr.store import RocksBackend, RocksSettings
+from statemgr.store import RocksBackend, RocksSettings, StoreMeta
 from statemgr.types import TaskId
 from towpath.errors import SettingsError
 from towpath.query.plan import StagePlan
 from towpath.stage.assignment import STATIC_EPOCH
+
+K = TypeVar("K")
 
 _SCHEMA = {"table": pl.String, "partition": pl.Int32, "key": pl.Binary, "value": pl.String}
 _BIN_BYTES = 1
@@ -22,7 +25,7 @@ def dump_state(plan: StagePlan, state_dir: Path, output: Path) -> int:
     """Write every entry of a stage's tables to a Parquet file.
 
     Values are JSON, as the tables' codecs write them; bytes that are no text show as escapes. A task may have stores
-    with several replicas from earlier plans; the one with the highest changelog offset was written last.
+    with several replicas from earlier plans; see :func:`newest`.
 
     Returns:
         Number of entries.
@@ -44,7 +47,7 @@ def dump_state(plan: StagePlan, state_dir: Path, output: Path) -> int:
 
 def latest_stores(plan: StagePlan, state_dir: Path) -> dict[TaskId, Path]:
     """Task → replica directory that holds its newest store."""
-    found: dict[TaskId, tuple[int, Path]] = {}
+    found: dict[TaskId, dict[Path, StoreMeta]] = {}
     for directory in sorted(state_dir.glob(f"{plan.name}-*/{plan.name}/*@{STATIC_EPOCH}")):
         root = directory.parents[1]
         task = TaskId(plan.name, int(directory.name.partition("@")[0]))
@@ -53,9 +56,19 @@ def latest_stores(plan: StagePlan, state_dir: Path) -> dict[TaskId, Path]:
             meta = backend.open(task, STATIC_EPOCH).meta()
         finally:
             backend.close()
-        if meta is not None and meta.offset > found.get(task, (-1, root))[0]:
-            found[task] = (meta.offset, root)
-    return {task: root for task, (_, root) in found.items()}
+        if meta is not None:
+            found.setdefault(task, {})[root] = meta
+    return {task: newest(stores) for task, stores in found.items()}
+
+
+def newest(stores: Mapping[K, StoreMeta]) -> K:
+    """Which store of a task was written last; there must be one at least.
+
+    Offsets of one changelog tell more than the clocks of several machines. Those of a changelog that was made anew say
+    nothing about the former one, so the changelog that was committed to last is chosen first.
+    """
+    changelog = max(stores.values(), key=lambda meta: meta.committed_at_ms).topic_id
+    return max((key for key, meta in stores.items() if meta.topic_id == changelog), key=lambda key: stores[key].offset)
 
 
 def _entries(root: Path, task: TaskId, names: dict[int, str]) -> Iterator[tuple[str, int, bytes, str]]:
