@@ -69,8 +69,8 @@ class ReplicaProcess:
 
     @property
     def state_dir(self) -> Path:
-        """Directory of this replica's stores."""
-        return self.state_root / self.name
+        """Directory of this replica's stores, below that of its application; one that does not exist before it ran."""
+        return next(self.state_root.glob(f"*/{self.name}"), self.state_root / "not-yet" / self.name)
 
     @property
     def alive(self) -> bool:

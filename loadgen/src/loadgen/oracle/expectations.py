@@ -72,7 +72,7 @@ QUERIES: dict[str, Query] = {
         Query(
             "key_count",
             "counts",
-            "SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction",
+            "SELECT auction, COUNT(*) AS n FROM bids WHERE auction IS NOT NULL GROUP BY auction",
             "auction BIGINT, count BIGINT, events BIGINT",
         ),
         Query(

@@ -139,3 +139,35 @@ def test_the_command_line_starts_without_loading_polars() -> None:
     """It must be able to say how many threads Polars may have before that loads."""
     code = "import sys, towpath.cli; sys.exit('polars' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_any_setting_can_be_given_by_the_general_option(started: list[StageSettings]) -> None:
+    result = run("stage", QUERY, "--stage", "count", "-o", "http_port=8080", "-o", "guarantee=at-least-once")
+    assert result.exit_code == 0, result.output
+    assert (started[0].http_port, started[0].guarantee) == (8080, Guarantee.AT_LEAST_ONCE)
+
+
+@pytest.mark.parametrize(
+    ("option", "text"), [("nope=1", "nope"), ("wait_s=x", "wait_s"), ("http_port=9555", "each takes a free port")]
+)
+def test_run_refuses_a_wrong_setting_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], option: str, text: str
+) -> None:
+    status, err = error_of(monkeypatch, capsys, "run", QUERY, "-o", option)
+    assert status == 2
+    assert text in err
+    assert len(err.splitlines()) == 1
+
+
+def test_run_waits_for_the_broker_as_long_as_the_setting_says(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waits: list[float] = []
+
+    def prepare(*_: object, wait_s: float) -> list[str]:
+        waits.append(wait_s)
+        raise KafkaUnavailableError("no broker")
+
+    monkeypatch.setattr("towpath.launch.topics.prepare_query_topics", prepare)
+    assert error_of(monkeypatch, capsys, "run", QUERY, "-o", "wait_s=4")[0] == 1
+    assert waits == [4.0]

@@ -6,7 +6,7 @@ import pytest
 
 from statemgr.store import RocksBackend, RocksSettings, StoreMeta
 from statemgr.types import TaskId
-from tests.unit.towpath.stage.plans import count_stage
+from tests.unit.towpath.stage.plans import APP, count_stage
 from towpath.stage.assignment import STATIC_EPOCH
 from towpath.stage.dump import latest_stores, newest
 
@@ -39,10 +39,15 @@ def test_the_newest_store_is_of_the_changelog_that_was_written_last(stores: dict
 
 
 def test_the_stores_of_a_task_are_compared_across_replicas(tmp_path: Path) -> None:
-    write_store(tmp_path / "count-0", meta("former", 900, 100))
-    write_store(tmp_path / "count-1", meta("T", 9, 200))
-    assert latest_stores(count_stage(), tmp_path) == {TASK: tmp_path / "count-1"}
+    write_store(tmp_path / APP / "count-0", meta("former", 900, 100))
+    write_store(tmp_path / APP / "count-1", meta("T", 9, 200))
+    assert latest_stores(count_stage(), tmp_path) == {TASK: tmp_path / APP / "count-1"}
 
 
 def test_without_stores_there_is_none(tmp_path: Path) -> None:
+    assert latest_stores(count_stage(), tmp_path) == {}
+
+
+def test_stores_of_another_application_with_a_stage_of_that_name_are_not_taken(tmp_path: Path) -> None:
+    write_store(tmp_path / "another" / "count-0", meta("T", 9, 200))
     assert latest_stores(count_stage(), tmp_path) == {}

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from statemgr.errors import StateError
+from statemgr.errors import StateError, StopRequestedError
 from towpath.cli.broker import broker_app
 from towpath.cli.plan import plan
 from towpath.cli.run import run
@@ -39,6 +39,8 @@ def main() -> None:
     """Run the command line; an error is one line on standard error, never a stack trace alone."""
     try:
         app()
+    except StopRequestedError as stopped:
+        typer.echo(str(stopped), err=True)
     except (StateError, TowpathError) as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(error.exit_status if isinstance(error, TowpathError) else TowpathError.exit_status)

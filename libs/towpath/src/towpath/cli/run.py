@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from towpath.cli.options import (
-    DEFAULT_BOOTSTRAP,
     BootstrapOption,
     KafkaConfigOption,
     OptionOption,
@@ -24,6 +23,7 @@ from towpath.cli.options import (
 
 if TYPE_CHECKING:
     from towpath.launch import Pipeline
+    from towpath.stage.settings import StageSettings
 
 _LOOK_S = 0.5
 """How often the processes' states are looked at."""
@@ -54,6 +54,7 @@ def run(
     from towpath.stage.connect import connect
 
     plan = load_query(query, parse_pairs(set_, "--set"))
+    settings = _check_options(query, plan.names[0], bootstrap, state_dir, guarantee, kafka_config, option)
     programs = programs_of(
         plan,
         query,
@@ -63,12 +64,38 @@ def run(
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    prepare_query_topics(plan, connect(bootstrap or DEFAULT_BOOTSTRAP, kafka_config), stop)
+    typer.echo(
+        f"{plan.app}: broker and topics at {settings.bootstrap} (waiting at most {settings.wait_s:g} s)", err=True
+    )
+    prepare_query_topics(plan, connect(settings.bootstrap, settings.kafka_config), stop, wait_s=settings.wait_s)
     with Pipeline(programs, run_dir / plan.app) as pipeline:
         typer.echo(f"{plan.app}: {len(programs)} processes; logs in {run_dir / plan.app}", err=True)
         status = _watch(pipeline, stop)
     typer.echo(f"{plan.app}: stopped", err=True)
     raise typer.Exit(status)
+
+
+def _check_options(
+    query: str,
+    stage: str,
+    bootstrap: str | None,
+    state_dir: Path | None,
+    guarantee: str | None,
+    kafka_config: Path | None,
+    option: Sequence[str] | None,
+) -> StageSettings:
+    """The settings that every replica will have, so that what is wrong is said once and before anything starts."""
+    from towpath.errors import SettingsError
+    from towpath.stage.settings import load_settings
+
+    explicit = {"bootstrap": bootstrap, "state_dir": state_dir, "guarantee": guarantee, "kafka_config": kafka_config}
+    given = {name: value for name, value in explicit.items() if value is not None}
+    settings = load_settings({**parse_pairs(option, "--option"), **given, "query": query, "stage": stage})
+    if settings.http_port:
+        raise SettingsError(
+            "http_port can't be set for all replicas at once: each takes a free port, and its log says which"
+        )
+    return settings
 
 
 def _stage_options(

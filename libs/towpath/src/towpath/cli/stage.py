@@ -65,24 +65,23 @@ def stage(
 
     if die_with_parent:
         tie()
-    settings = load_settings(
-        {
-            **parse_pairs(option, "--option"),
-            "query": query,
-            "stage": stage,
-            "query_settings": parse_pairs(set_, "--set"),
-            "bootstrap": bootstrap,
-            "replica_index": replica_index,
-            "replica_count": replica_count,
-            "state_dir": state_dir,
-            "guarantee": guarantee,
-            "start_from": start_from,
-            "on_input_loss": on_input_loss,
-            "http_host": http_host,
-            "http_port": http_port,
-            "kafka_config": kafka_config,
-        }
-    )
+    explicit = {
+        "query": query,
+        "stage": stage,
+        "query_settings": parse_pairs(set_, "--set"),
+        "bootstrap": bootstrap,
+        "replica_index": replica_index,
+        "replica_count": replica_count,
+        "state_dir": state_dir,
+        "guarantee": guarantee,
+        "start_from": start_from,
+        "on_input_loss": on_input_loss,
+        "http_host": http_host,
+        "http_port": http_port,
+        "kafka_config": kafka_config,
+    }
+    given = {name: value for name, value in explicit.items() if value is not None}
+    settings = load_settings({**parse_pairs(option, "--option"), **given})
     raise typer.Exit(run_stage(settings))
 
 

@@ -75,9 +75,11 @@ class Pipeline:
         """Start all processes.
 
         Raises:
-            PipelineError: supervisord did not come up.
+            PipelineError: supervisord did not come up, or one runs here already.
         """
         self._run_dir.mkdir(parents=True, exist_ok=True)
+        self._require_alone()
+        self._put_old_logs_aside()
         config = self._run_dir / "supervisord.conf"
         config.write_text(render_config(self._programs, self._run_dir), encoding="utf-8")
         socket = self._run_dir / "supervisor.sock"
@@ -133,6 +135,24 @@ class Pipeline:
             raise PipelineError(f"{method}: {fault.faultString}") from fault
         except OSError as error:
             raise PipelineError(f"supervisord does not answer: {error}") from error
+
+    def _require_alone(self) -> None:
+        transport = SupervisorTransport(None, None, f"unix://{self._run_dir / 'supervisor.sock'}")
+        supervisor: Any = ServerProxy("http://127.0.0.1", transport=transport).supervisor
+        try:
+            pid = supervisor.getPID()
+        except (OSError, Fault):
+            return
+        raise PipelineError(
+            f"the same query runs already from {self._run_dir} (pid {pid}): stop it first, or name another --run-dir"
+        )
+
+    def _put_old_logs_aside(self) -> None:
+        """Keep one earlier log a process, so that what is shown of a log is of this run."""
+        for program in self._programs:
+            log = self.log_file(program.name)
+            if log.exists():
+                log.replace(log.with_suffix(".previous.log"))
 
     def _await_answer(self, socket: Path) -> None:
         deadline = time.monotonic() + START_TIMEOUT_S

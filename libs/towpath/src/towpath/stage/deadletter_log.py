@@ -21,6 +21,9 @@ MAX_KINDS = 100
 KIND_CHARS = 200
 """Beginning of a reason that counts for its kind."""
 
+REASON_CHARS = 500
+"""Most of a reason that a line holds; the dead letter's header has more."""
+
 OTHERS = "other reasons"
 """The kind of all reasons after the first :data:`MAX_KINDS`."""
 
@@ -53,7 +56,7 @@ class DeadLetterLog:
             self._more[kind] += 1
             return
         self._first[kind] = reason
-        log.warning("dead letter", dead_letter_topic=self._topic, reason=reason, **origin)
+        log.warning("dead letter", dead_letter_topic=self._topic, reason=reason[:REASON_CHARS], **origin)
 
     def report(self, *, last: bool = False) -> None:
         """Say the counts if they are due; ``last``: now, because the replica ends."""

@@ -36,7 +36,9 @@ def dump_state(plan: StagePlan, state_dir: Path, output: Path) -> int:
     """
     latest = latest_stores(plan, state_dir)
     if not latest:
-        raise SettingsError(f"no stores of stage {plan.name} under {state_dir}; name the directory with --state-dir")
+        raise SettingsError(
+            f"no stores of stage {plan.name} of {plan.app} under {state_dir}; name the directory with --state-dir"
+        )
     names = {table.id: table.name for table in plan.tables}
     rows = [row for task, root in latest.items() for row in _entries(root, task, names)]
     frame = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
@@ -48,7 +50,7 @@ def dump_state(plan: StagePlan, state_dir: Path, output: Path) -> int:
 def latest_stores(plan: StagePlan, state_dir: Path) -> dict[TaskId, Path]:
     """Task → replica directory that holds its newest store."""
     found: dict[TaskId, dict[Path, StoreMeta]] = {}
-    for directory in sorted(state_dir.glob(f"{plan.name}-*/{plan.name}/*@{STATIC_EPOCH}")):
+    for directory in sorted((state_dir / plan.app).glob(f"{plan.name}-*/{plan.name}/*@{STATIC_EPOCH}")):
         root = directory.parents[1]
         task = TaskId(plan.name, int(directory.name.partition("@")[0]))
         backend = _backend(root)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import structlog
 
 from statemgr.clock import SystemClock
 from statemgr.errors import StateError
 from statemgr.store import MemoryBackend, RocksBackend, RocksSettings, StoreBackend
-from towpath.errors import TowpathError
+from towpath.errors import SettingsError, TowpathError
 from towpath.query.loading import load_query
 from towpath.query.plan import StagePlan
 from towpath.stage.connect import connect
@@ -77,13 +78,29 @@ def _run(plan: StagePlan, settings: StageSettings, signals: StopSignals) -> int:
     return EXIT_OK
 
 
+def replica_directory(state_dir: Path, app: str, replica: str) -> Path:
+    """Directory of a replica's stores, apart from those of other applications and replicas; made if need be.
+
+    Raises:
+        SettingsError: it can't be written.
+    """
+    directory = state_dir / app / replica
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(
+            f"stores can't be kept in {state_dir}: {error.strerror}; name another directory with --state-dir"
+        ) from error
+    return directory
+
+
 def open_backend(plan: StagePlan, settings: StageSettings, stop: Callable[[], bool]) -> StoreBackend:
     """The stores of a replica: a directory of its own, so that two replicas never share a store."""
     if not plan.stateful or (settings.backend or plan.backend) == "memory":
         return MemoryBackend()
     budget = settings.memory_mb * MIB
     return RocksBackend(
-        settings.state_dir / settings.replica,
+        replica_directory(settings.state_dir, plan.app, settings.replica),
         RocksSettings(cache_bytes=budget, write_buffer_bytes=budget // WRITE_BUFFER_SHARE),
         stop=stop,
     )

@@ -98,7 +98,8 @@ def input_partitions(plan: StagePlan, found: Mapping[str, TopicInfo]) -> int:
         else:
             raise TopicMissingError(
                 f"source topic {item.topic} does not exist: create it first "
-                f"(kafka-topics --create --topic {item.topic} --partitions 8), or start the load, which does"
+                f"(towpath topics {plan.app} --source-partitions 8 for the query's module, or "
+                f"kafka-topics --create --topic {item.topic} --partitions 8)"
             )
     if plan.stateful and len(set(counts.values())) > 1:
         text = ", ".join(f"{topic}: {count}" for topic, count in counts.items())
