@@ -94,7 +94,13 @@ def _measure(
 def _load(
     spark: SparkSession, bootstrap: str, settings: DemoSettings, topic: str, seconds: int, console: Console | None
 ) -> LoadResult:
-    source = SourceOptions(seed=settings.seed, profile=f"constant({settings.rate})", events=settings.rate * seconds)
+    # One micro-batch for the whole load: between two of them Spark plans for most of a second, and events are late.
+    source = SourceOptions(
+        seed=settings.seed,
+        profile=f"constant({settings.rate})",
+        events=settings.rate * seconds,
+        span_ms=seconds * 1000,
+    )
     load = LoadSettings(
         bootstrap,
         topic,
