@@ -200,7 +200,7 @@ class ConfluentProducer:
             self._repeat("send_offsets", timeout_s, send)
         except TimeoutError as error:
             raise self._guard.lose(
-                f"send_offsets: no answer from Kafka at {self._bootstrap} within {timeout_s:g} s"
+                f"send_offsets: no definite answer from Kafka at {self._bootstrap} within {timeout_s:g} s"
             ) from error
 
     def commit(self, timeout_s: float) -> None:
