@@ -36,8 +36,8 @@ from tests.unit.towpath.stage.plans import (
 )
 from towpath.operators.rows import MapBatches, WithColumns
 from towpath.query.plan import OperatorPlan
+from towpath.stage.committer import OFFSETS_REFRESH_S
 from towpath.stage.phases import Phase
-from towpath.stage.replica import OFFSETS_REFRESH_S
 from towpath.testing import StageDriver
 
 GROUP = f"{APP}.count"

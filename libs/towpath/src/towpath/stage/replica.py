@@ -24,13 +24,13 @@ from statemgr.errors import (
     StopRequestedError,
 )
 from statemgr.kafka.ports import Kafka, Message
-from statemgr.layout import changelog_topic, consumer_group, dead_letter_topic, transactional_id
+from statemgr.layout import dead_letter_topic, transactional_id
 from statemgr.state import TaskState
-from statemgr.store import StoreBackend, StoreMeta
-from statemgr.types import TopicPartition
+from statemgr.store import StoreBackend
 from towpath.query.plan import Format, StagePlan
 from towpath.stage.assignment import StaticAssignment
 from towpath.stage.chain import OperatorChain
+from towpath.stage.committer import Committer
 from towpath.stage.deadletter import DeadLetters
 from towpath.stage.intake import Batch, Intake
 from towpath.stage.metrics import StageMetrics
@@ -46,9 +46,9 @@ from towpath.stage.policy import (
 )
 from towpath.stage.router import Router
 from towpath.stage.settings import Guarantee, StageSettings
-from towpath.stage.tasks import OwnedTask, owner_index, shown_offsets
+from towpath.stage.tasks import OwnedTask, owner_index
 from towpath.stage.topics import prepare_topics
-from towpath.stage.transaction import END_TIMEOUT_S, FINAL_END_TIMEOUT_S, TaskChanges, Transactor
+from towpath.stage.transaction import END_TIMEOUT_S, FINAL_END_TIMEOUT_S, Transactor
 
 log = structlog.get_logger()
 
@@ -64,9 +64,6 @@ LAST_BACKOFF_S = 5.0
 
 NO_ANSWER = (ProducerLostError, RetryableKafkaError)
 """The producer is lost, or a call that may be repeated had no answer before its deadline: both end ownership (R4)."""
-
-OFFSETS_REFRESH_S = 3600.0
-"""Shown offsets are written again, changed or not: those of an idle partition would expire after a week (R2)."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +102,6 @@ class Replica:
         self._clock = clock
         self._metrics = metrics
         self._controls = controls
-        self._group = consumer_group(plan.app, plan.name)
         self._limits = CommitLimits(settings.commit_interval_ms / 1000, settings.dirty_entries)
         self._most_records = (
             settings.arrow_batch_records
@@ -121,6 +117,9 @@ class Replica:
             settings.guarantee,
             clock,
         )
+        self._committer = Committer(
+            plan, self._transactor, self._consumer, clock, metrics, settings.offsets_interval_ms / 1000
+        )
         exactly_once = settings.guarantee is Guarantee.EXACTLY_ONCE
         self._outputs_wait = exactly_once or any(output.inner for output in plan.outputs)
         self._dead_letters = DeadLetters(plan, settings.replica, self._transactor, metrics, clock)
@@ -134,9 +133,6 @@ class Replica:
         self._backlog = False
         self._batch_interval_s = settings.batch_interval_ms / 1000
         self._batch_s = float("-inf")
-        self._shown: dict[TopicPartition, int] = {}
-        self._shown_s = float("-inf")
-        self._refreshed_s = clock.monotonic_s()
         self._backoff_s = FIRST_BACKOFF_S
         self.work = Work(clock.monotonic_s())
         self.lost_s: float | None = None
@@ -230,7 +226,7 @@ class Replica:
         )
         self._chain = OperatorChain(self._plan, self._states(), self._dead_letters, self._metrics)
         self._output_bytes = 0
-        self._shown, self._shown_s = {}, float("-inf")
+        self._committer.begin_ownership(topics.infos)
         self._machine.to(Phase.RUNNING)
         self.lost_s = None
         log.info("running", tasks=sorted(self._tasks) or "none: more replicas than tasks, idle")
@@ -253,9 +249,12 @@ class Replica:
         if messages:
             self._batch_s = self._clock.monotonic_s()
             self._process_timed(messages)
-        if should_commit(self._facts(), self._limits) or (not self._transactor.open and self._offsets_due()):
+        if should_commit(self._facts(), self._limits) or self._offsets_due():
             self._commit()
         return len(messages)
+
+    def _offsets_due(self) -> bool:
+        return not self._transactor.open and self._committer.offsets_due(self._tasks.values())
 
     def finish(self) -> None:
         """Commit what is processed, close everything and leave."""
@@ -303,9 +302,8 @@ class Replica:
     def _commit_finally(self) -> None:
         self._at("last commit")
         try:
-            if self._transactor.open or self._unshown():
-                self._shown_s = float("-inf")
-                self._commit(FINAL_END_TIMEOUT_S)
+            if self._transactor.open or self._committer.unshown(self._tasks.values()):
+                self._commit(FINAL_END_TIMEOUT_S, show_offsets=True)
         except NO_ANSWER as error:
             log.warning("last commit failed; the next owner goes on from the one before", cause=str(error))
 
@@ -356,66 +354,11 @@ class Replica:
                 for row in sent.too_large:
                     self._dead_letters.row(row.partition, row.value, f"a row for {topic} is larger than Kafka accepts")
 
-    def _commit(self, timeout_s: float = END_TIMEOUT_S) -> None:
+    def _commit(self, timeout_s: float = END_TIMEOUT_S, *, show_offsets: bool = False) -> None:
         self._at("committing")
-        started = self._clock.monotonic_s()
-        offsets_due = self._offsets_due()  # first, because it lets positions pass markers, which belong to the progress
-        touched = [task for task in self._tasks.values() if task.touched]
-        changes = {task.id.partition: self._changes(task, task.state) for task in touched if task.state is not None}
-        offsets = self._offsets(touched, due=offsets_due)
-        self._transactor.begin()
-        self._transactor.commit(list(changes.values()), offsets, self._group, timeout_s)
-        for task in touched:
-            if task.state is not None:
-                task.state.apply(self._meta(changes[task.id.partition]))
-            task.touched = False
+        self._committer.commit(self._tasks.values(), timeout_s=timeout_s, show_offsets=show_offsets)
         self._output_bytes = 0
-        if offsets:
-            self._shown |= {source: offset for source, (offset, _) in offsets.items()}
-            self._shown_s = self._clock.monotonic_s()
         self._backoff_s = FIRST_BACKOFF_S
-        self._metrics.commits.inc()
-        self._metrics.commit_seconds.observe(self._clock.monotonic_s() - started)
-
-    def _changes(self, task: OwnedTask, state: TaskState) -> TaskChanges:
-        return TaskChanges(
-            changelog_topic(self._plan.app, self._plan.name), task.id.partition, state.changes(), task.progress()
-        )
-
-    def _meta(self, change: TaskChanges) -> StoreMeta:
-        if change.progress_offset is None or self._topics is None:
-            raise ProducerLostError(f"no delivery report for the progress record of partition {change.partition}")
-        return StoreMeta(
-            topic_id=self._topics.infos[change.changelog].topic_id,
-            offset=change.progress_offset,
-            committed_at_ms=self._clock.wall_ms(),
-            epoch=change.progress.epoch,
-            progress=change.progress,
-        )
-
-    def _offsets(self, touched: Sequence[OwnedTask], *, due: bool) -> dict[TopicPartition, tuple[int, str]]:
-        """Offsets of this commit: the authority of a stateless stage, a display copy of a keyed one (R2)."""
-        if self._plan.stateful:
-            offsets = self._unshown() if due else {}
-        else:
-            offsets = {source: offset for task in touched for source, offset in task.offsets().items()}
-            offsets |= self._unshown()
-        return {source: (offset, self._tasks[source.partition].note(source)) for source, offset in offsets.items()}
-
-    def _unshown(self) -> dict[TopicPartition, int]:
-        """Offsets ahead of what the group shows; positions pass transaction markers, so that lag reaches 0."""
-        for task in self._tasks.values():
-            for source, offset in task.offsets().items():
-                position = self._consumer.position(source)
-                if position is not None and position > offset:
-                    task.advance(source.topic, position)
-        return shown_offsets(self._tasks.values(), self._shown)
-
-    def _offsets_due(self) -> bool:
-        now_s = self._clock.monotonic_s()
-        if now_s - self._refreshed_s >= OFFSETS_REFRESH_S:
-            self._shown, self._refreshed_s = {}, now_s
-        return now_s - self._shown_s >= self._settings.offsets_interval_ms / 1000 and bool(self._unshown())
 
     def _facts(self) -> TransactionFacts:
         return TransactionFacts(

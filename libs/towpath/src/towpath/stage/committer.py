@@ -1,0 +1,125 @@
+"""Ends a replica's transactions: which changes and offsets go into one, and what follows its success."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from statemgr.clock import Clock
+from statemgr.errors import ProducerLostError
+from statemgr.kafka.ports import Consumer, TopicInfo
+from statemgr.layout import changelog_topic, consumer_group
+from statemgr.state import TaskState
+from statemgr.store import StoreMeta
+from statemgr.types import TopicPartition
+from towpath.query.plan import StagePlan
+from towpath.stage.metrics import StageMetrics
+from towpath.stage.tasks import OwnedTask, owner_index, shown_offsets
+from towpath.stage.transaction import END_TIMEOUT_S, TaskChanges, Transactor
+
+OFFSETS_REFRESH_S = 3600.0
+"""Shown offsets are written again, changed or not: those of an idle partition would expire after a week (R2)."""
+
+
+class Committer:
+    """Commits for one replica, and keeps track of which offsets its group shows."""
+
+    def __init__(
+        self,
+        plan: StagePlan,
+        transactor: Transactor,
+        consumer: Consumer,
+        clock: Clock,
+        metrics: StageMetrics,
+        offsets_interval_s: float,
+    ) -> None:
+        self._plan = plan
+        self._transactor = transactor
+        self._consumer = consumer
+        self._clock = clock
+        self._metrics = metrics
+        self._interval_s = offsets_interval_s
+        self._group = consumer_group(plan.app, plan.name)
+        self._changelog = changelog_topic(plan.app, plan.name)
+        self._topics: Mapping[str, TopicInfo] = {}
+        self._shown: dict[TopicPartition, int] = {}
+        self._shown_s = float("-inf")
+        self._refreshed_s = clock.monotonic_s()
+
+    def begin_ownership(self, topics: Mapping[str, TopicInfo]) -> None:
+        """Forget what the group showed: another owner may have changed it since."""
+        self._topics = topics
+        self._shown, self._shown_s = {}, float("-inf")
+
+    def offsets_due(self, tasks: Collection[OwnedTask]) -> bool:
+        """Whether the group is to show newer offsets now."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._refreshed_s >= OFFSETS_REFRESH_S:
+            self._shown, self._refreshed_s = {}, now_s
+        return now_s - self._shown_s >= self._interval_s and bool(self.unshown(tasks))
+
+    def unshown(self, tasks: Collection[OwnedTask]) -> dict[TopicPartition, int]:
+        """Offsets ahead of what the group shows; positions pass transaction markers, so that lag reaches 0."""
+        for task in tasks:
+            for source, offset in task.offsets().items():
+                position = self._consumer.position(source)
+                if position is not None and position > offset:
+                    task.advance(source.topic, position)
+        return shown_offsets(tasks, self._shown)
+
+    def commit(
+        self, tasks: Collection[OwnedTask], *, timeout_s: float = END_TIMEOUT_S, show_offsets: bool = False
+    ) -> None:
+        """Commit what was processed, then write the same changes to the stores (R11).
+
+        Args:
+            tasks: all tasks of the replica.
+            timeout_s: for all steps together.
+            show_offsets: refresh the shown offsets, due or not.
+
+        Raises:
+            ProducerLostError, RetryableKafkaError: no definite yes; the caller drops everything (R4).
+            StoreWriteError: committed, but a store could not be written.
+        """
+        started_s = self._clock.monotonic_s()
+        # First, because it lets positions pass markers, which belong to the progress.
+        due = self.offsets_due(tasks) or show_offsets
+        touched = [task for task in tasks if task.touched]
+        changes = {task.id.partition: self._changes(task, task.state) for task in touched if task.state is not None}
+        offsets = self._offsets(tasks, touched, due=due)
+        self._transactor.begin()
+        self._transactor.commit(list(changes.values()), offsets, self._group, timeout_s)
+        for task in touched:
+            if task.state is not None:
+                task.state.apply(self._meta(changes[task.id.partition]))
+            task.touched = False
+        if offsets:
+            self._shown |= {source: offset for source, (offset, _) in offsets.items()}
+            self._shown_s = self._clock.monotonic_s()
+        self._metrics.commits.inc()
+        self._metrics.commit_seconds.observe(self._clock.monotonic_s() - started_s)
+
+    def _changes(self, task: OwnedTask, state: TaskState) -> TaskChanges:
+        return TaskChanges(self._changelog, task.id.partition, state.changes(), task.progress())
+
+    def _meta(self, change: TaskChanges) -> StoreMeta:
+        if change.progress_offset is None:
+            raise ProducerLostError(f"no delivery report for the progress record of partition {change.partition}")
+        return StoreMeta(
+            topic_id=self._topics[change.changelog].topic_id,
+            offset=change.progress_offset,
+            committed_at_ms=self._clock.wall_ms(),
+            epoch=change.progress.epoch,
+            progress=change.progress,
+        )
+
+    def _offsets(
+        self, tasks: Collection[OwnedTask], touched: Sequence[OwnedTask], *, due: bool
+    ) -> dict[TopicPartition, tuple[int, str]]:
+        """Offsets of this commit: the authority of a stateless stage, a display copy of a keyed one (R2)."""
+        if self._plan.stateful:
+            offsets = self.unshown(tasks) if due else {}
+        else:
+            offsets = {source: offset for task in touched for source, offset in task.offsets().items()}
+            offsets |= self.unshown(tasks)
+        owners = owner_index(tasks)
+        return {source: (offset, owners[source.partition].note(source)) for source, offset in offsets.items()}
