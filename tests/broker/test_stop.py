@@ -12,6 +12,7 @@ from statemgr.kafka.confluent import ConfluentKafka
 from tests.harness.deployment import Deployment, deployed
 from tests.harness.load import Load, create_topic
 from tests.harness.processes import STOP_LIMIT_S, ReplicaProcess
+from tests.harness.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -120,6 +121,8 @@ def test_a_second_signal_ends_the_process_at_once(own_broker, tmp_path):
     deployment = Deployment(QUERY, own_broker.bootstrap, tmp_path, settings={"app": "twice"}, source_partitions=4)
     with deployed(deployment), Load(own_broker.bootstrap, deployment.source, partitions=4, rate=2000):
         deployment.await_running()
+        # Under way, so that there is something to commit, and the first signal can't be enough.
+        wait_for("the counter puts out", lambda: len(deployment.outputs()) > 0, 30.0, deployment.describe)
         own_broker.pause()
         try:
             process = deployment["count-0"]
