@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,12 +54,13 @@ def run(
     from towpath.stage.connect import connect
 
     plan = load_query(query, parse_pairs(set_, "--set"))
-    settings = _check_options(query, plan.names[0], bootstrap, state_dir, guarantee, kafka_config, option)
+    given = {"bootstrap": bootstrap, "state_dir": state_dir, "guarantee": guarantee, "kafka_config": kafka_config}
+    settings = _check_options(query, plan.names[0], given, option)
     programs = programs_of(
         plan,
         query,
         parse_counts(replicas, "--replicas"),
-        _stage_options(bootstrap, state_dir, guarantee, kafka_config, set_, option),
+        _stage_options(given, set_, option),
     )
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -75,22 +76,12 @@ def run(
     raise typer.Exit(status)
 
 
-def _check_options(
-    query: str,
-    stage: str,
-    bootstrap: str | None,
-    state_dir: Path | None,
-    guarantee: str | None,
-    kafka_config: Path | None,
-    option: Sequence[str] | None,
-) -> StageSettings:
+def _check_options(query: str, stage: str, given: Mapping[str, object], option: Sequence[str] | None) -> StageSettings:
     """The settings that every replica will have, so that what is wrong is said once and before anything starts."""
     from towpath.errors import SettingsError
     from towpath.stage.settings import load_settings
 
-    explicit = {"bootstrap": bootstrap, "state_dir": state_dir, "guarantee": guarantee, "kafka_config": kafka_config}
-    given = {name: value for name, value in explicit.items() if value is not None}
-    settings = load_settings({**parse_pairs(option, "--option"), **given, "query": query, "stage": stage})
+    settings = load_settings(parse_pairs(option, "--option"), given, {"query": query, "stage": stage})
     if settings.http_port:
         raise SettingsError(
             "http_port can't be set for all replicas at once: each takes a free port, and its log says which"
@@ -98,21 +89,14 @@ def _check_options(
     return settings
 
 
-def _stage_options(
-    bootstrap: str | None,
-    state_dir: Path | None,
-    guarantee: str | None,
-    kafka_config: Path | None,
-    set_: Sequence[str] | None,
-    option: Sequence[str] | None,
-) -> list[str]:
-    given = {
-        "--bootstrap": bootstrap,
-        "--state-dir": state_dir,
-        "--guarantee": guarantee,
-        "--kafka-config": kafka_config,
-    }
-    options = [part for name, value in given.items() if value is not None for part in (name, str(value))]
+def _stage_options(given: Mapping[str, object], set_: Sequence[str] | None, option: Sequence[str] | None) -> list[str]:
+    """The same as options of ``towpath stage``."""
+    options = [
+        part
+        for name, value in given.items()
+        if value is not None
+        for part in (f"--{name.replace('_', '-')}", str(value))
+    ]
     options += [part for pair in set_ or () for part in ("--set", pair)]
     return options + [part for pair in option or () for part in ("--option", pair)]
 

@@ -80,9 +80,7 @@ def stage(
         "http_port": http_port,
         "kafka_config": kafka_config,
     }
-    given = {name: value for name, value in explicit.items() if value is not None}
-    settings = load_settings({**parse_pairs(option, "--option"), **given})
-    raise typer.Exit(run_stage(settings))
+    raise typer.Exit(run_stage(load_settings(parse_pairs(option, "--option"), explicit)))
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> None:

@@ -70,14 +70,16 @@ class StageSettings(BaseSettings):
         return f"{self.stage}-{self.replica_index}"
 
 
-def load_settings(values: Mapping[str, Any]) -> StageSettings:
-    """Settings from explicit values over the environment.
+def load_settings(*layers: Mapping[str, Any]) -> StageSettings:
+    """Settings from explicit values over the environment; a later layer wins, and None in it says nothing.
 
     Raises:
         SettingsError: one line that names every wrong setting.
     """
     try:
-        settings = StageSettings(**{name: value for name, value in values.items() if value is not None})
+        settings = StageSettings(
+            **{name: value for layer in layers for name, value in layer.items() if value is not None}
+        )
     except ValidationError as error:
         problems = [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors()]
         raise SettingsError("wrong settings: " + "; ".join(problems)) from error
