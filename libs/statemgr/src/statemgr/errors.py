@@ -17,6 +17,10 @@
     ├── StoreClosedError         (RuntimeError) a store was used after close: a fault of the caller
     ├── OpenScanError            (RuntimeError) a store was closed under a live scan: a fault of the caller
     ├── CodecError               (ValueError) bytes that are not what the schema says: dead letter; control data: stop
+    ├── HolderUnavailableError   (TimeoutError) no answer from a state manager in time: next layer, or ask again
+    ├── StaleRequestError        (PermissionError) a state manager does not see us as owner: read the log, ask again
+    ├── NoSuchCopyError          (LookupError) a holder has no such store: leave this layer out
+    ├── MissingStateError        (LookupError) a key was read before it was fetched: a fault of the caller
     ├── RecordTooLargeError      (ValueError) a record exceeds the topic's limit: dead letter before produce
     └── StopRequestedError       the process was asked to stop during a wait: unwind and exit 0
 """
@@ -104,3 +108,27 @@ class RecordTooLargeError(StateError, ValueError):
 
 class StopRequestedError(StateError):
     """The process was asked to stop while it waited."""
+
+
+class HolderUnavailableError(StateError, TimeoutError):
+    """A state manager did not answer before the deadline, or is not there."""
+
+
+class StaleRequestError(StateError, PermissionError):
+    """A state manager refuses, because by its view of the control log the asker is not the task's owner.
+
+    Attributes:
+        later: the state manager's view is behind the asker's: asking again soon may help.
+    """
+
+    def __init__(self, message: str, *, later: bool) -> None:
+        super().__init__(message)
+        self.later = later
+
+
+class NoSuchCopyError(StateError, LookupError):
+    """A holder has no store of that task and epoch."""
+
+
+class MissingStateError(StateError, LookupError):
+    """A key was read whose state is still at another holder."""

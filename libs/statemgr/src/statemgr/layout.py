@@ -28,6 +28,15 @@ MAX_TABLES = 0xFF00
 PROGRESS_KEY = PROGRESS_TABLE.to_bytes(2, "big")
 """Changelog key of the progress record."""
 
+TOMBSTONE_TABLE = 0xFFFE
+"""Table id under which a store keeps explicit tombstones while a bin is incomplete (R7); never in a changelog."""
+
+MIGRATION_KEY = b"\x01"
+"""Store key of the migration record: layers and complete bins. One byte, so that no entry can meet it."""
+
+HOT_KEY = b"\x02"
+"""Store key of the hot set: the store keys most used lately, hottest first."""
+
 
 def consumer_group(app: str, stage: str) -> str:
     """Group id under which a stage's offsets are shown to lag tools."""
@@ -47,6 +56,16 @@ def edge_topic(app: str, producer: str, consumer: str) -> str:
 def changelog_topic(app: str, stage: str) -> str:
     """The one changelog of a stage (R22)."""
     return f"{app}.{stage}.changelog"
+
+
+def control_topic(app: str) -> str:
+    """The control log of an application: one compacted partition."""
+    return f"{app}.control"
+
+
+def coordinator_id(app: str) -> str:
+    """Transactional id of the coordinator: the newer instance fences the older (R19)."""
+    return f"{app}.coordinator"
 
 
 def dead_letter_topic(app: str) -> str:
@@ -74,6 +93,14 @@ def bin_of(changelog_key_: bytes) -> int:
     return zlib.crc32(changelog_key_) & 0xFF
 
 
+def tombstone_key(store_key_: bytes) -> bytes:
+    """Store key of an entry's explicit tombstone: in the same bin."""
+    return store_key_[:1] + _TOMBSTONE + store_key_[1:]
+
+
 def store_key(changelog_key_: bytes) -> bytes:
     """Key of an entry in a task's store."""
     return bytes((zlib.crc32(changelog_key_) & 0xFF,)) + changelog_key_
+
+
+_TOMBSTONE = TOMBSTONE_TABLE.to_bytes(2, "big")
