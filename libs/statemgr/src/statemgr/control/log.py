@@ -1,0 +1,124 @@
+"""Reading the control log: a consumer of its own, and the view that it feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self
+
+from statemgr.clock import Clock, SystemClock
+from statemgr.control.view import ControlView
+from statemgr.errors import InputLostError, RestoreStalledError, StopRequestedError
+from statemgr.kafka.ports import Consumer, Kafka, Message
+from statemgr.layout import control_topic
+from statemgr.types import TaskId, TopicPartition
+
+END_TIMEOUT_S = 20.0
+"""Reading to the end may wait for a transaction that a stopped writer left open: its time-out is 10 s, twice that."""
+
+_STEP_S = 0.1
+_BATCH = 10_000
+_BOUNDS_TIMEOUT_S = 5.0
+
+
+def _never() -> bool:
+    return False
+
+
+class ControlReader:
+    """Tails the control log of an application; used by one thread.
+
+    Args:
+        kafka: the cluster.
+        app: the application.
+        name: client id.
+        clock: time.
+
+    Attributes:
+        view: what the log says so far.
+        caught_up_s: monotonic time before which nothing of the log is unread; None before the first reading to the end.
+    """
+
+    def __init__(self, kafka: Kafka, app: str, name: str, clock: Clock | None = None) -> None:
+        self.view = ControlView()
+        self.caught_up_s: float | None = None
+        self._kafka = kafka
+        self._name = name
+        self._clock: Clock = clock or SystemClock()
+        self._partition = TopicPartition(control_topic(app), 0)
+        self._consumer: Consumer | None = None
+
+    def poll(self, timeout_s: float = 0.0) -> list[TaskId]:
+        """Take what is there; waits up to ``timeout_s`` for the first record.
+
+        Returns:
+            Tasks of which the log said something new, each once.
+
+        Raises:
+            CodecError: a record can't be understood (R19).
+            KafkaUnavailableError, TopicMissingError: the log can't be read.
+        """
+        try:
+            messages = self._reader().consume(_BATCH, timeout_s)
+        except InputLostError:  # records below the position were deleted: the newest of each key are further on
+            self._begin_anew()
+            return []
+        return self._apply(messages)
+
+    def read_to_end(self, timeout_s: float = END_TIMEOUT_S, stop: Callable[[], bool] = _never) -> list[TaskId]:
+        """Read to an end that is asked for now, so after whatever the caller has done before (R3, R6).
+
+        Raises:
+            RestoreStalledError: the end was not reached before the deadline.
+            StopRequestedError: ``stop`` said so.
+        """
+        started_s = self._clock.monotonic_s()
+        changed: dict[TaskId, None] = {}
+        end = self._reader().bounds(self._partition, _BOUNDS_TIMEOUT_S).end
+        while not self._passed(end):
+            if stop():
+                raise StopRequestedError("asked to stop while reading the control log")
+            if self._clock.monotonic_s() - started_s >= timeout_s:
+                raise RestoreStalledError(
+                    f"the control log {self._partition} was not read to offset {end} within {timeout_s:g} s (now at "
+                    f"{self.view.next_offset}); a transaction may be open there (kafka-transactions.sh find-hanging)"
+                )
+            changed |= dict.fromkeys(self.poll(_STEP_S))
+        self.caught_up_s = started_s
+        return list(changed)
+
+    def close(self) -> None:
+        """Free the consumer."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _reader(self) -> Consumer:
+        if self._consumer is None:
+            self._consumer = self._kafka.consumer(name=self._name)
+            self._begin_anew()
+        return self._consumer
+
+    def _begin_anew(self) -> None:
+        if self._consumer is not None:
+            start = self._consumer.bounds(self._partition, _BOUNDS_TIMEOUT_S).start
+            self._consumer.assign({self._partition: max(start, self.view.next_offset)})
+
+    def _apply(self, messages: list[Message]) -> list[TaskId]:
+        changed: dict[TaskId, None] = {}
+        for message in messages:
+            task = self.view.apply(message.offset(), message.key(), message.value())
+            if task is not None:
+                changed[task] = None
+        return list(changed)
+
+    def _passed(self, end: int) -> bool:
+        if self.view.next_offset >= end:
+            return True
+        position = self._reader().position(self._partition)
+        return position is not None and position >= end
