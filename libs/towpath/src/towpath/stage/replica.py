@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-import polars as pl
 import structlog
 
 from statemgr.clock import Clock
@@ -24,15 +23,12 @@ from statemgr.errors import (
     StopRequestedError,
 )
 from statemgr.kafka.ports import Kafka, Message
-from statemgr.layout import dead_letter_topic, transactional_id
+from statemgr.layout import transactional_id
 from statemgr.state import TaskState
 from statemgr.store import StoreBackend
 from towpath.query.plan import Format, StagePlan
 from towpath.stage.assignment import StaticAssignment
-from towpath.stage.chain import OperatorChain
 from towpath.stage.committer import Committer
-from towpath.stage.deadletter import DeadLetters
-from towpath.stage.intake import Batch, Intake
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.ownership import Ownership, Topics
 from towpath.stage.phases import Phase, PhaseMachine
@@ -44,7 +40,7 @@ from towpath.stage.policy import (
     next_batch_records,
     should_commit,
 )
-from towpath.stage.router import Router
+from towpath.stage.processor import FrameProcessor, MakeProcessor
 from towpath.stage.settings import Guarantee, StageSettings
 from towpath.stage.tasks import OwnedTask, owner_index
 from towpath.stage.topics import prepare_topics
@@ -94,6 +90,7 @@ class Replica:
         clock: Clock,
         metrics: StageMetrics,
         controls: Controls,
+        make_processor: MakeProcessor = FrameProcessor,
     ) -> None:
         self._plan = plan
         self._settings = settings
@@ -122,14 +119,10 @@ class Replica:
         )
         exactly_once = settings.guarantee is Guarantee.EXACTLY_ONCE
         self._outputs_wait = exactly_once or any(output.inner for output in plan.outputs)
-        self._dead_letters = DeadLetters(plan, settings.replica, self._transactor, metrics, clock)
+        self._processor = make_processor(plan, settings, self._transactor, metrics, clock)
         self._machine = PhaseMachine(self._phase_changed)
-        self._intake = Intake(plan)
         self._topics: Topics | None = None
         self._tasks: dict[int, OwnedTask] = {}
-        self._chain: OperatorChain | None = None
-        self._routers: Sequence[Router] = ()
-        self._output_bytes = 0
         self._backlog = False
         self._batch_interval_s = settings.batch_interval_ms / 1000
         self._batch_s = float("-inf")
@@ -206,8 +199,6 @@ class Replica:
         if again:  # a topic that was made anew may be why ownership was lost
             topics = self._prepare()
         self._topics = topics
-        self._dead_letters.fit(topics.infos[dead_letter_topic(self._plan.app)])
-        self._routers = [Router(item, topics.infos[item.topic]) for item in self._plan.outputs]
         ownership = Ownership(
             self._plan,
             self._settings,
@@ -224,8 +215,7 @@ class Replica:
         self._consumer.assign(
             {source: offset for task in self._tasks.values() for source, offset in task.offsets().items()}
         )
-        self._chain = OperatorChain(self._plan, self._states(), self._dead_letters, self._metrics)
-        self._output_bytes = 0
+        self._processor.own(self._tasks, topics)
         self._committer.begin_ownership(topics.infos)
         self._machine.to(Phase.RUNNING)
         self.lost_s = None
@@ -240,7 +230,7 @@ class Replica:
         Raises:
             ProducerLostError: ownership is lost; everything must be dropped (R4).
         """
-        self._dead_letters.report()
+        self._processor.report()
         self._at("waiting for input")
         self._controls.pause(breath_s(self._clock.monotonic_s() - self._batch_s, self._batch_interval_s, self._backlog))
         messages = self._consumer.consume(self._batch_records, self._poll_timeout_s())
@@ -283,7 +273,7 @@ class Replica:
             state.discard()
             state.close()
         self._tasks = {}
-        self._chain = None
+        self._processor.drop()
         self._metrics.released()
         self._transactor.close()
 
@@ -328,36 +318,15 @@ class Replica:
         first, began_s = messages[0], self._clock.monotonic_s()
         self._at(f"processing a batch from {first.topic()}[{first.partition()}] offset {first.offset()}")
         try:
-            self._process(self._intake.read(messages))
+            self._processor.process(messages)
         finally:  # also for a batch that outlasts its transaction, which otherwise would be tried again as it was
             took_s = self._clock.monotonic_s() - began_s
             self._batch_records = next_batch_records(self._batch_records, self._most_records, len(messages), took_s)
 
-    def _process(self, batch: Batch) -> None:
-        self._transactor.begin()
-        self._metrics.records.inc(batch.records)
-        for message, reason in batch.poison:
-            self._dead_letters.record(message, reason)
-        if batch.frame is not None and self._chain is not None:
-            self._metrics.waited(self._chain.first, (self._clock.wall_ms() - batch.oldest_ms) / 1000)
-            for topic, frame in self._chain.run(batch.frame):
-                self._send(topic, frame)
-        for source, offset in batch.next_offsets.items():
-            self._tasks[source.partition].advance(source.topic, offset)
-            self._metrics.position(source.topic, source.partition, offset)
-
-    def _send(self, topic: str, frame: pl.DataFrame) -> None:
-        for router in self._routers:
-            if router.topic == topic and frame.height:
-                sent = router.send(frame, self._transactor.outputs(inner=router.inner))
-                self._output_bytes += sent.produced
-                for row in sent.too_large:
-                    self._dead_letters.row(row.partition, row.value, f"a row for {topic} is larger than Kafka accepts")
-
     def _commit(self, timeout_s: float = END_TIMEOUT_S, *, show_offsets: bool = False) -> None:
         self._at("committing")
         self._committer.commit(self._tasks.values(), timeout_s=timeout_s, show_offsets=show_offsets)
-        self._output_bytes = 0
+        self._processor.committed()
         self._backoff_s = FIRST_BACKOFF_S
 
     def _facts(self) -> TransactionFacts:
@@ -365,7 +334,7 @@ class Replica:
             open=self._transactor.open,
             open_s=self._transactor.open_s,
             dirty_entries=sum(state.dirty_entries for state in self._states().values()),
-            output_bytes=self._output_bytes,
+            output_bytes=self._processor.output_bytes,
             backlog=self._backlog,
             outputs_wait=self._outputs_wait,
             stopping=self._controls.stopping(),
@@ -388,7 +357,7 @@ class Replica:
 
     def _close(self) -> None:
         """Close everything, the rest also when one thing can't be closed."""
-        self._dead_letters.report(last=True)
+        self._processor.report(last=True)
         with ExitStack() as closing:
             for close in (self._backend.close, self._consumer.close, self._transactor.close):
                 closing.callback(close)
