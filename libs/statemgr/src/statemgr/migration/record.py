@@ -1,0 +1,84 @@
+"""The migration record of a store: what it was made of, and which of its bins need no other copy.
+
+It lies under :data:`statemgr.layout.MIGRATION_KEY` in the store that it speaks of, and changes in the same batch as the
+entries whose arrival it notes: no mark before its data (R9). A store without one is complete.
+
+A bitmap has 256 bits in 32 bytes: bin ``b`` is bit ``b % 8`` of byte ``b // 8``.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from statemgr.control.records import Layer
+from statemgr.errors import CodecError
+from statemgr.layout import BIN_COUNT
+
+BITMAP_BYTES = BIN_COUNT // 8
+
+NO_BINS = bytes(BITMAP_BYTES)
+"""No bin is complete."""
+
+ALL_BINS = b"\xff" * BITMAP_BYTES
+"""Every bin is complete."""
+
+
+class MigrationRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How far a store is independent of the copies that it is made of.
+
+    Attributes:
+        layers: the copies for what is not complete, newest first.
+        cut: changelog offset at which the store's owner took over.
+        complete: bitmap of the complete bins, 64 hexadecimal digits.
+    """
+
+    layers: tuple[Layer, ...]
+    cut: int
+    complete: str
+
+    def __post_init__(self) -> None:
+        if len(self.complete) != 2 * BITMAP_BYTES or not set(self.complete) <= _HEX_DIGITS:
+            raise ValueError(f"complete={self.complete!r} must be {2 * BITMAP_BYTES} hexadecimal digits")
+
+    @property
+    def bitmap(self) -> bytes:
+        """The complete bins."""
+        return bytes.fromhex(self.complete)
+
+
+def encode_migration(record: MigrationRecord) -> bytes:
+    """The record's bytes: JSON."""
+    return _ENCODER.encode(record)
+
+
+def decode_migration(data: bytes) -> MigrationRecord:
+    """Inverse of :func:`encode_migration`.
+
+    Raises:
+        CodecError: the bytes are not a migration record.
+    """
+    try:
+        return _DECODER.decode(data)
+    except msgspec.MsgspecError as error:
+        raise CodecError(f"not a store's migration record: {error}") from error
+
+
+def is_complete(bitmap: bytes) -> bool:
+    """Whether every bin is."""
+    return bitmap == ALL_BINS
+
+
+def has_bin(bitmap: bytes, bin_: int) -> bool:
+    """Whether a bin is complete."""
+    return bool(bitmap[bin_ >> 3] & (1 << (bin_ & 7)))
+
+
+def with_bins(bitmap: bytes, first: int, last: int) -> bytes:
+    """The bitmap with bins ``first`` … ``last`` (both included) complete."""
+    bits = int.from_bytes(bitmap, "little") | (((1 << (last - first + 1)) - 1) << first)
+    return bits.to_bytes(BITMAP_BYTES, "little")
+
+
+_HEX_DIGITS = frozenset("0123456789abcdef")
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(MigrationRecord)
