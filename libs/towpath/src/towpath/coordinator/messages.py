@@ -1,0 +1,272 @@
+"""What replicas, state managers and operators say to the coordinator, and what it answers.
+
+All of it is hints: ownership is decided by the control log alone (R3, R19). So unknown fields are passed over, which
+lets replicas and coordinator of neighbouring versions work together; only what an operator asks for is strict.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from statemgr.control.records import Layer, Manner
+from towpath.coordinator.structs import StructField
+
+LayerField = Annotated[Layer, StructField()]
+MannerField = Annotated[Manner, StructField()]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TaskReport(_Message):
+    """A task at its owner.
+
+    Attributes:
+        partition: the task's partition.
+        epoch: under which it is or will be run.
+        state: "running", or what it waits for: "waiting", "asking", "opening", "filling".
+        complete: whether it needs no other's copy.
+        migration: progress of its state, for display: hot keys, bins, bytes, rate, …; None: nothing under way.
+        lag: input records not read yet; None: unknown.
+    """
+
+    partition: int
+    epoch: int
+    state: str
+    complete: bool
+    migration: dict[str, Any] | None = None
+    lag: int | None = None
+
+
+class TaskEpoch(_Message):
+    """A task under one epoch."""
+
+    partition: int
+    epoch: int
+
+
+class Heartbeat(_Message):
+    """What a replica says of itself, four times a second.
+
+    Attributes:
+        incarnation: this life of its process.
+        state_address: host:port of its state manager; empty: it has none.
+        http_address: host:port of its health and metrics.
+        phase: where it stands.
+        draining: it was asked to stop and wants to be rid of its tasks.
+        control_offset: up to where it has read the control log.
+        tasks: those it runs, and those on their way to it.
+        ready: tasks that it has prepared for.
+    """
+
+    incarnation: str
+    state_address: str = ""
+    http_address: str = ""
+    phase: str = "running"
+    draining: bool = False
+    control_offset: int = 0
+    tasks: list[TaskReport] = Field(default_factory=list)
+    ready: list[TaskEpoch] = Field(default_factory=list)
+
+
+class Prepare(_Message):
+    """A hint: this task will probably come to you under this epoch, with its state in these layers."""
+
+    partition: int
+    epoch: int
+    layers: list[LayerField] = Field(default_factory=list)
+    manner: MannerField = Field(default_factory=Manner)
+
+
+class HeartbeatAnswer(_Message):
+    """What a replica is told.
+
+    Attributes:
+        term: the coordinator's; a lower one than the log's is void.
+        prepare: tasks that will probably come.
+        alert_s: look at the control log often for this long, and keep transactions short (R16).
+        hurry: partitions whose background state is to be fetched now, whatever the pacing: their holder wants to leave.
+        holders: name → address of the state manager of every replica that has one.
+        drained: every task has been moved away and released: a draining replica may end.
+        known: whether the coordinator leads and knows this replica's stage; if not, nothing else here means anything.
+    """
+
+    term: int
+    prepare: list[Prepare] = Field(default_factory=list)
+    alert_s: float = 0.0
+    hurry: list[int] = Field(default_factory=list)
+    holders: dict[str, str] = Field(default_factory=dict)
+    drained: bool = False
+    known: bool = True
+
+
+class Copy(_Message):
+    """A store that a holder has."""
+
+    stage: str
+    partition: int
+    epoch: int
+
+
+class HolderBeat(_Message):
+    """What a state manager says of itself, once a second."""
+
+    address: str
+    copies: list[Copy] = Field(default_factory=list)
+
+
+class HolderAnswer(_Message):
+    """What a state manager is told.
+
+    Attributes:
+        term: the coordinator's.
+        needed: its copies that somebody may still ask for; empty: nobody needs it any more.
+    """
+
+    term: int
+    needed: list[Copy] = Field(default_factory=list)
+
+
+class ScaleRequest(_Request):
+    """How many replicas of a stage shall own tasks, and how state shall travel.
+
+    Attributes:
+        stage: which.
+        replicas: how many own tasks; None: all that there are.
+        manner: how state travels; None: as before.
+    """
+
+    stage: str
+    replicas: int | None = Field(default=None, ge=1)
+    manner: MannerField | None = None
+
+
+class MoveRequest(_Request):
+    """One task to one replica."""
+
+    stage: str
+    partition: int = Field(ge=0)
+    replica: str
+
+
+class Accepted(_Message):
+    """A request was taken.
+
+    Attributes:
+        term: the coordinator's.
+        moves: how many tasks are to move now for it.
+    """
+
+    term: int
+    moves: int = 0
+
+
+class TaskStatus(_Message):
+    """A task as the control log and its owner tell it.
+
+    Attributes:
+        task: stage/partition.
+        stage: the stage.
+        partition: the partition.
+        owner: by the log; None: not assigned yet.
+        epoch: of the newest assignment.
+        state: the owner's word; "unassigned", "silent" where it says nothing.
+        complete: whether the owner has all of the task's state.
+        layers: copies that it still takes state from.
+        waits_for: former owners that may still be at work.
+        moving_to: replica that it is about to be moved to.
+        step: where that move stands.
+        lag: input records not read yet.
+        migration: progress of its state.
+    """
+
+    task: str
+    stage: str
+    partition: int
+    owner: str | None
+    epoch: int
+    state: str
+    complete: bool
+    layers: list[LayerField] = Field(default_factory=list)
+    waits_for: list[str] = Field(default_factory=list)
+    moving_to: str | None = None
+    step: str | None = None
+    lag: int | None = None
+    migration: dict[str, Any] | None = None
+
+
+class ReplicaStatus(_Message):
+    """A replica.
+
+    Attributes:
+        stage: its stage.
+        replica: its name.
+        phase: as it said last; "silent" when it has not been heard, "dead" when it was reported so.
+        member: whether it is to own tasks.
+        draining: it wants to leave.
+        tasks: partitions that the log assigns to it.
+        heard_s: seconds since its last heartbeat; None: never.
+        state_address: of its state manager.
+        http_address: of its health and metrics.
+    """
+
+    stage: str
+    replica: str
+    phase: str
+    member: bool
+    draining: bool
+    tasks: list[int]
+    heard_s: float | None
+    state_address: str = ""
+    http_address: str = ""
+
+
+class StageStatus(_Message):
+    """A stage.
+
+    Attributes:
+        stage: its name.
+        partitions: how many tasks it has.
+        stateful: whether it keeps state.
+        desired: how many replicas shall own tasks; None: all.
+        manner: how state travels.
+        members: replicas that are to own tasks.
+        moves: planned moves under way.
+        settled: every task is owned by whom it should be, and runs.
+    """
+
+    stage: str
+    partitions: int
+    stateful: bool
+    desired: int | None
+    manner: MannerField
+    members: list[str]
+    moves: int
+    settled: bool
+
+
+class Topology(_Message):
+    """The whole application."""
+
+    app: str
+    term: int
+    leading: bool
+    stages: list[StageStatus]
+    replicas: list[ReplicaStatus]
+
+
+class Health(_Message):
+    """Whether the coordinator lives and leads; ``problem`` says what keeps it from deciding."""
+
+    app: str
+    name: str
+    term: int
+    leading: bool
+    problem: str | None = None
