@@ -1,0 +1,296 @@
+"""Simulated time and simulated processes: one thread, one seed, any interleaving.
+
+The real code runs in *lanes* (greenlets), each of which belongs to a process. A lane runs until it waits; every call
+of Kafka and every pause of the real code is a place where the world may let others go first::
+
+    event queue ──▶ resume a lane ──▶ real code ──▶ Kafka call, pause, request ──▶ world.sleep ──▶ event queue
+                └─▶ deliver a message, strike a process, compact a topic, …
+
+A killed process is never resumed, so nothing of its code runs after its death. A stopped one (SIGSTOP) is resumed
+when it is continued, with all that was due meanwhile.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from greenlet import GreenletExit, getcurrent, greenlet
+
+START_WALL_MS = 1_700_000_000_000
+"""Where wall clocks start."""
+
+
+class SimulationError(AssertionError):
+    """Something that must never happen; the text says what."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """A line of the history."""
+
+    at_s: float
+    actor: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.at_s:9.4f}  {self.actor:<14} {self.what}"
+
+
+@dataclass(eq=False)
+class Process:
+    """What lives, is stopped, and dies as one.
+
+    Attributes:
+        name: unique among those that live.
+        born_s: when it started; its monotonic clock counts from here.
+        wall_offset_s: how far its wall clock is off.
+        stopped: between SIGSTOP and SIGCONT.
+        dead: killed or ended.
+        steps: Kafka calls so far.
+        kill_after: step at which it dies; None: not planned.
+    """
+
+    name: str
+    born_s: float
+    wall_offset_s: float = 0.0
+    stopped: bool = False
+    dead: bool = False
+    steps: int = 0
+    kill_after: int | None = None
+    deferred: list[Callable[[], None]] = field(default_factory=list)
+    on_death: Callable[[str], None] | None = None
+
+
+@dataclass(eq=False)
+class Lane:
+    """A thread of a process."""
+
+    process: Process
+    body: greenlet
+
+
+class World:
+    """Time, processes, and the one source of chance.
+
+    Args:
+        seed: decides everything.
+        haste: probability that a call is not the end of a lane's turn.
+        step_s: longest time that a call takes.
+        trace: note every Kafka call in the history, which takes time.
+    """
+
+    def __init__(self, seed: int, *, haste: float = 0.85, step_s: float = 0.004, trace: bool = False) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.now_s = 0.0
+        self.history: list[Event] = []
+        self.trace = trace
+        self.closed = False
+        self._haste = haste
+        self._step_s = step_s
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._ties = 0
+        self._hub = getcurrent()
+        self._lane: Lane | None = None
+        self._failure: BaseException | None = None
+        self._left: list[Lane] = []
+
+    # --- history ---
+
+    def note(self, actor: str, what: str) -> None:
+        """Add a line to the history."""
+        self.history.append(Event(self.now_s, actor, what))
+
+    def fail(self, error: BaseException) -> None:
+        """End the run with this error, from wherever it was found."""
+        if self._failure is None:
+            self._failure = error
+
+    # --- events ---
+
+    def at(self, when_s: float, action: Callable[[], None]) -> None:
+        """Do something at a time."""
+        self._ties += 1
+        heappush(self._queue, (max(when_s, self.now_s), self._ties, action))
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do something after a while."""
+        self.at(self.now_s + seconds, action)
+
+    def run_until(self, when_s: float, enough: Callable[[], bool] | None = None) -> None:
+        """Let time pass up to a moment, or until there is enough.
+
+        Raises:
+            whatever a lane ended with, or was reported by :meth:`fail`.
+        """
+        while self._queue and self._queue[0][0] <= when_s:
+            at_s, _, action = heappop(self._queue)
+            self.now_s = max(self.now_s, at_s)
+            action()
+            if self._failure is not None:
+                raise self._failure
+            if enough is not None and enough():
+                return
+        self.now_s = max(self.now_s, when_s)
+
+    # --- processes ---
+
+    def start(self, name: str, body: Callable[[Process], object], *, wall_offset_s: float = 0.0) -> Process:
+        """A new process that runs ``body`` from the next event on."""
+        process = Process(name, self.now_s, wall_offset_s)
+        self.note(name, "starts")
+        self.spawn(process, lambda: self._main(process, body))
+        return process
+
+    def spawn(self, process: Process, body: Callable[[], object]) -> Lane:
+        """A further thread of a process."""
+        lane = Lane(process, greenlet(lambda: self._guarded(process, body), parent=self._hub))
+        self._left.append(lane)
+        self.after(0.0, lambda: self._resume(lane))
+        return lane
+
+    def kill(self, process: Process, cause: str) -> None:
+        """SIGKILL: nothing of it runs any more. From within one of its own lanes this does not return."""
+        if process.dead:
+            return
+        process.dead = True
+        process.deferred.clear()
+        self.note(process.name, f"killed: {cause}")
+        if process.on_death is not None:
+            process.on_death(cause)
+        if self._lane is not None and self._lane.process is process:
+            self._hub.switch()
+
+    def stop(self, process: Process) -> None:
+        """SIGSTOP."""
+        if not (process.dead or process.stopped):
+            process.stopped = True
+            self.note(process.name, "stopped (SIGSTOP)")
+            if self._lane is not None and self._lane.process is process:
+                self.sleep(0.0)
+
+    def resume(self, process: Process) -> None:
+        """SIGCONT."""
+        if process.stopped and not process.dead:
+            process.stopped = False
+            self.note(process.name, "continued (SIGCONT)")
+            deferred, process.deferred = process.deferred, []
+            for action in deferred:
+                self.after(0.0, action)
+
+    @property
+    def current(self) -> Process | None:
+        """The process whose code runs now; None: the world itself."""
+        return None if self._lane is None else self._lane.process
+
+    # --- called by the real code ---
+
+    def sleep(self, seconds: float) -> None:
+        """Let the current lane wait; the world itself may not."""
+        lane = self._lane
+        if self.closed:
+            raise GreenletExit
+        if lane is None:
+            raise SimulationError(f"the world itself was asked to wait for {seconds:g} s")
+        self.at(self.now_s + max(0.0, seconds), lambda: self._resume(lane))
+        self._hub.switch()
+        if self.closed:
+            raise GreenletExit
+
+    def step(self, client: str, call: str) -> None:
+        """A call of Kafka begins: the process may die here, or others go first."""
+        lane = self._lane
+        if lane is None:
+            if self.closed:
+                raise GreenletExit
+            return
+        process = lane.process
+        process.steps += 1
+        if self.trace:
+            self.note(process.name, f"{client}.{call}")
+        if process.kill_after is not None and process.steps >= process.kill_after:
+            self.kill(process, f"before {client}.{call}")
+        if self.rng.random() >= self._haste:
+            self.sleep(self.rng.random() * self._step_s)
+
+    def close(self) -> None:
+        """End all lanes that are left, without letting them do anything more."""
+        self.closed = True
+        self._lane = None
+        for lane in self._left:
+            while not lane.body.dead and lane.body:
+                try:
+                    lane.body.throw(GreenletExit)
+                except BaseException as error:  # noqa: BLE001 - whatever the dead say is of no interest
+                    del error
+        self._left.clear()
+        self._queue.clear()
+
+    def _main(self, process: Process, body: Callable[[Process], object]) -> None:
+        body(process)
+        if not process.dead:
+            process.dead = True
+            self.note(process.name, "ended")
+            if process.on_death is not None:
+                process.on_death("ended")
+
+    def _guarded(self, process: Process, body: Callable[[], object]) -> None:
+        try:
+            body()
+        except GreenletExit:
+            return
+        except BaseException as error:  # noqa: BLE001 - raised again by run_until
+            error.add_note(f"in process {process.name}")
+            self.fail(error)
+
+    def _resume(self, lane: Lane) -> None:
+        process = lane.process
+        if process.dead:
+            return
+        if process.stopped:
+            process.deferred.append(lambda: self._resume(lane))
+            return
+        self._lane = lane
+        lane.body.switch()
+        self._lane = None
+        if lane.body.dead:
+            self._left.remove(lane)
+
+
+class WorldClock:
+    """The broker's clock; whoever asks it to move on waits instead."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        return START_WALL_MS + int(self._world.now_s * 1000)
+
+    def monotonic_s(self) -> float:
+        """Seconds since the world began."""
+        return self._world.now_s
+
+    def advance(self, seconds: float) -> None:
+        """The caller waits."""
+        if self._world.current is not None or self._world.closed:
+            self._world.sleep(seconds)
+
+
+class ProcessClock:
+    """A process's own clocks: the wall clock may be off and jump, the monotonic one counts from its start."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world = world
+        self._process = process
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        return START_WALL_MS + int((self._world.now_s + self._process.wall_offset_s) * 1000)
+
+    def monotonic_s(self) -> float:
+        """Seconds since the process started."""
+        return self._world.now_s - self._process.born_s
