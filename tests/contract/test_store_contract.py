@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from statemgr.errors import OpenScanError, StoreClosedError, StoreLockedError
+from statemgr.layout import HOT_KEY, MIGRATION_KEY
 from statemgr.progress import InputProgress, Progress
 from statemgr.store import META_KEY, MemoryBackend, RocksBackend, StoreMeta
 from statemgr.types import TaskId
@@ -125,7 +126,8 @@ def test_use_after_close_is_a_named_error_and_closing_twice_is_not(backend):
     store = backend.open(TASK, 1)
     store.close()
     store.close()
-    for use in (lambda: store.get_many([b"a"]), lambda: store.write([], meta()), store.meta):
+    uses = (lambda: store.get_many([b"a"]), lambda: store.write([], meta()), lambda: store.put_raw([]), store.meta)
+    for use in uses:
         with pytest.raises(StoreClosedError, match=r"count/0@1.* is closed; open it again"):
             use()
 
@@ -143,6 +145,41 @@ def test_a_batch_that_breaks_in_the_middle_changes_neither_entries_nor_meta(back
         store.write(breaking(), meta(2))
     assert all_of(store) == [(b"aaa", b"1")]
     assert store.meta() == meta(1)
+
+
+def test_a_raw_batch_changes_entries_and_leaves_the_meta_record(backend):
+    store = backend.open(TASK, 1)
+    store.put_raw([(b"aaa", b"1")])
+    assert store.meta() is None
+    store.write([(b"bbb", b"1")], meta(3))
+    store.put_raw([(b"aaa", None), (b"bbb", b"2"), (b"ccc", b"3"), (b"ccc", None)])
+    store.put_raw([])
+    store.close()
+    store = backend.open(TASK, 1)
+    assert all_of(store) == [(b"bbb", b"2")]
+    assert store.meta() == meta(3)
+
+
+def test_a_raw_batch_that_breaks_in_the_middle_changes_nothing(backend):
+    store = backend.open(TASK, 1)
+
+    def breaking():
+        yield b"aaa", b"1"
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        store.put_raw(breaking())
+    assert all_of(store) == []
+
+
+def test_own_records_are_read_by_key_and_never_scanned(backend):
+    store = backend.open(TASK, 1)
+    own = (MIGRATION_KEY, HOT_KEY)
+    store.write([(key, b"own") for key in own], meta())
+    store.put_raw([(key + b"\x00\x01k", b"entry") for key in own])
+    assert store.get_many(own) == [b"own", b"own"]
+    assert all_of(store) == [(key + b"\x00\x01k", b"entry") for key in own]
+    assert all_of(store, MIGRATION_KEY) == [(MIGRATION_KEY + b"\x00\x01k", b"entry")]
 
 
 def test_a_store_is_open_once_only(backend):

@@ -20,6 +20,7 @@
     ├── HolderUnavailableError   (TimeoutError) no answer from a state manager in time: next layer, or ask again
     ├── StaleRequestError        (PermissionError) a state manager does not see us as owner: read the log, ask again
     ├── NoSuchCopyError          (LookupError) a holder has no such store: leave this layer out
+    ├── StaleBaseError           (LookupError) a base is too old for what the log still has: begin with another
     ├── MissingStateError        (LookupError) a key was read before it was fetched: a fault of the caller
     ├── RecordTooLargeError      (ValueError) a record exceeds the topic's limit: dead letter before produce
     └── StopRequestedError       the process was asked to stop during a wait: unwind and exit 0
@@ -128,6 +129,10 @@ class StaleRequestError(StateError, PermissionError):
 
 class NoSuchCopyError(StateError, LookupError):
     """A holder has no store of that task and epoch."""
+
+
+class StaleBaseError(StateError, LookupError):
+    """A store is no valid base any more: the log lacks what follows it, or tombstones may have left it unseen."""
 
 
 class MissingStateError(StateError, LookupError):

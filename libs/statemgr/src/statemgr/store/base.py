@@ -23,6 +23,9 @@ META_FORMAT = 1
 META_KEY = b"\x00"
 """Key of the meta record: shorter than any store key (1 byte bin + 2 bytes table), so that no entry can meet it."""
 
+OWN_KEY_BYTES = 1
+"""Length of the keys of a store's own records: meta, migration record, hot set; every entry's key is longer."""
+
 EMPTY_OFFSET = -1
 """Changelog offset of a store that is complete up to the very beginning."""
 
@@ -71,8 +74,20 @@ class Store(Protocol):
         """
         ...
 
+    def put_raw(self, entries: Iterable[Entry]) -> None:
+        """Apply entries as one atomic batch that leaves the meta record as it is.
+
+        For state that arrives from another copy: it completes what the store has, but says nothing new of the
+        changelog. Everything else goes through :meth:`write`.
+
+        Raises:
+            StoreWriteError: the store can't be used further.
+            StoreClosedError: the store is closed.
+        """
+        ...
+
     def meta(self) -> StoreMeta | None:
-        """Meta of the last batch; None before the first.
+        """Meta of the last :meth:`write`; None before the first.
 
         Raises:
             CorruptStoreError: the bytes on disk are damaged.
@@ -81,7 +96,9 @@ class Store(Protocol):
         ...
 
     def scan(self, prefix: bytes = b"") -> AbstractContextManager[Iterator[tuple[bytes, bytes]]]:
-        """Entries whose key starts with ``prefix`` in key order, as of the moment of entering; never the meta record.
+        """Entries whose key starts with ``prefix`` in key order, as of the moment of entering.
+
+        Never the store's own records (meta, migration record, hot set), which :meth:`get_many` reads.
 
         A scan pins memory and the store's lock, hence a context manager.
         """

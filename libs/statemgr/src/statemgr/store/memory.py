@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from statemgr.errors import StoreLockedError
-from statemgr.store.base import Entry, StoreMeta
+from statemgr.store.base import OWN_KEY_BYTES, Entry, StoreMeta
 from statemgr.store.scans import Pairs, Scan, ScanGuard
 from statemgr.types import TaskId
 
@@ -38,6 +38,11 @@ class MemoryStore:
 
     def write(self, entries: Iterable[Entry], meta: StoreMeta) -> None:
         """See :meth:`statemgr.store.base.Store.write`."""
+        self.put_raw(entries)
+        self._content.meta = meta
+
+    def put_raw(self, entries: Iterable[Entry]) -> None:
+        """See :meth:`statemgr.store.base.Store.put_raw`."""
         self._guard.check_open()
         batch = dict(entries)  # whatever raises in the iterable does so before anything changes
         target = self._content.entries
@@ -46,7 +51,6 @@ class MemoryStore:
                 target.pop(key, None)
             else:
                 target[key] = value
-        self._content.meta = meta
 
     def meta(self) -> StoreMeta | None:
         """See :meth:`statemgr.store.base.Store.meta`."""
@@ -58,8 +62,9 @@ class MemoryStore:
         return Scan(self._guard, lambda: self._pairs(prefix))
 
     def _pairs(self, prefix: bytes) -> Pairs:
-        chosen = sorted(pair for pair in self._content.entries.items() if pair[0].startswith(prefix))
-        return (pair for pair in chosen)
+        entries = self._content.entries
+        chosen = sorted(key for key in entries if key.startswith(prefix) and len(key) != OWN_KEY_BYTES)
+        return (pair for pair in [(key, entries[key]) for key in chosen])
 
     def close(self) -> None:
         """See :meth:`statemgr.store.base.Store.close`."""

@@ -8,13 +8,14 @@ plain iterator, and ask for its status at the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import cast
 
 from rocksdict import Checkpoint, Rdict, RdictIter, WriteBatch
 
 from statemgr.errors import CodecError, IncompatibleStoreError
-from statemgr.store.base import META_FORMAT, META_KEY, Entry, StoreMeta, decode_meta, encode_meta
+from statemgr.store.base import META_FORMAT, META_KEY, OWN_KEY_BYTES, Entry, StoreMeta, decode_meta, encode_meta
 from statemgr.store.rocks_errors import read_error, write_error
 from statemgr.store.scans import Pairs, Scan, ScanGuard
 from statemgr.types import TaskId
@@ -53,6 +54,10 @@ class RocksStore:
 
     def write(self, entries: Iterable[Entry], meta: StoreMeta) -> None:
         """See :meth:`statemgr.store.base.Store.write`."""
+        self.put_raw(chain(entries, ((META_KEY, encode_meta(meta)),)))
+
+    def put_raw(self, entries: Iterable[Entry]) -> None:
+        """See :meth:`statemgr.store.base.Store.put_raw`."""
         self._guard.check_open()
         batch = WriteBatch(raw_mode=True)
         put, delete = batch.put, batch.delete
@@ -61,7 +66,6 @@ class RocksStore:
                 delete(key)
             else:
                 put(key, value)
-        put(META_KEY, encode_meta(meta))
         try:
             self._database.write(batch)
             if self._memory_full():
@@ -101,7 +105,7 @@ class RocksStore:
                 key: bytes = cursor.key()
                 if not key.startswith(prefix):
                     return
-                if key != META_KEY:
+                if len(key) != OWN_KEY_BYTES:
                     yield key, cursor.value()
                 cursor.next()
             cursor.status()

@@ -62,6 +62,9 @@ class _FaultyStore:
             self._inner.write(entries, meta)
         raise error
 
+    def put_raw(self, entries: Iterable[Entry]) -> None:
+        self._inner.put_raw(entries)
+
     def meta(self) -> StoreMeta | None:
         return self._inner.meta()
 
