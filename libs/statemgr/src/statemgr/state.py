@@ -13,12 +13,14 @@ from rows that will be read again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from statemgr.codecs import ValueCodec, bytes_codec, json_codec
 from statemgr.errors import StoreWriteError
 from statemgr.layout import store_key
+from statemgr.migration.layered import LayeredStore
 from statemgr.store.base import Entry, Store, StoreMeta
 from statemgr.table import TableSpec, ValueTable
 from statemgr.types import TaskId
@@ -113,16 +115,55 @@ class TaskState:
         self._pending = [entry for table in self._tables.values() for entry in table.collect()]
         return self._pending
 
-    def apply(self, meta: StoreMeta) -> None:
+    def unresolved(self, table: str, keys: Sequence[bytes]) -> list[bytes]:
+        """Keys of a table whose state is still with a former owner, each once: to be fetched before they are read.
+
+        Costs nothing where all state is here. What the cache holds needs no fetch: a new value does not ask for the
+        old one.
+
+        Raises:
+            LookupError: there is no such table.
+        """
+        store = self._store
+        if not isinstance(store, LayeredStore) or store.complete:
+            return []
+        owner = self.table(table)
+        wanted = owner.uncached(keys)
+        names = dict(zip(owner.store_keys(wanted), wanted, strict=True))
+        return [names[missing] for missing in store.unresolved(list(names))]
+
+    def finish_migration(self) -> bool:
+        """Work on the task's own store alone, once it has everything; whether it has."""
+        store = self._store
+        if isinstance(store, LayeredStore):
+            if not store.complete:
+                return False
+            self._store = store.local
+            for table in self._tables.values():
+                table.read_from(store.local)
+        return True
+
+    def hot_keys(self, limit: int) -> list[bytes]:
+        """Store keys of the entries used most in the last batches, hottest first."""
+        uses: Counter[bytes] = Counter()
+        for table in self._tables.values():
+            uses.update(table.uses())
+        return [key for key, _ in uses.most_common(limit)]
+
+    def apply(self, meta: StoreMeta, extra: Sequence[Entry] = ()) -> None:
         """Write what the last :meth:`changes` returned, and the meta record, as one batch to the store.
 
         To be called after the transaction's commit has succeeded, never before (R11). What was put since stays dirty.
+
+        Args:
+            meta: up to where the store is complete with this batch.
+            extra: further entries for the store alone, under store keys.
 
         Raises:
             StoreWriteError: the task can't go on here; the changelog has its state.
         """
         try:
-            self._store.write([(store_key(key), value) for key, value in self._pending], meta)
+            self._store.write([*((store_key(key), value) for key, value in self._pending), *extra], meta)
         except StoreWriteError as error:
             raise StoreWriteError(f"task {self.task} stops: {error}") from error
         self._pending = []

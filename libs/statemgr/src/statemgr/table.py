@@ -10,6 +10,7 @@ All batch work is done by C loops (``map``, ``filterfalse``, ``dict.update``); t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from statemgr.errors import CodecError, RecordTooLargeError
 from statemgr.kafka.settings import MAX_RECORD_BYTES
 from statemgr.layout import MAX_TABLES, changelog_key
 from statemgr.store.base import Entry, Store
+from statemgr.uses import KeyUses
 
 V = TypeVar("V")
 
@@ -58,6 +60,7 @@ class ValueTable(Generic[V]):
         self._old: dict[bytes, V | None] = {}
         self._dirty: dict[bytes, V | None] = {}
         self._sent: dict[bytes, V | None] = {}  # handed out by changes(), not applied yet
+        self._uses = KeyUses(self._generation // 2)
 
     @property
     def dirty_entries(self) -> int:
@@ -75,7 +78,12 @@ class ValueTable(Generic[V]):
         Raises:
             CorruptStoreError: the store is damaged.
             CodecError: a stored value is not of the table's type.
+            MissingStateError: the state of a key is still elsewhere; see :meth:`TaskState.unresolved`.
         """
+        self.note_use(keys)
+        return self._get_many(keys)
+
+    def _get_many(self, keys: Sequence[bytes]) -> list[V | None]:
         young = self._young
         missing = list(filterfalse(young.__contains__, keys))
         if missing:
@@ -99,7 +107,8 @@ class ValueTable(Generic[V]):
 
     def get(self, key: bytes) -> V | None:
         """The value, or None where absent."""
-        return self.get_many((key,))[0]
+        self._uses.note_one(key)
+        return self._get_many((key,))[0]
 
     def put(self, key: bytes, value: V | None) -> None:
         """Set a value; None deletes."""
@@ -142,6 +151,29 @@ class ValueTable(Generic[V]):
         with self._store.scan() as pairs:
             yield self._merge(pairs, changed)
 
+    def note_use(self, keys: Sequence[bytes]) -> None:
+        """Remember a batch of keys as used: the list is kept, nothing is done per key."""
+        self._uses.note(keys)
+
+    def uses(self) -> Counter[bytes]:
+        """Store key → in how many of the last batches it was used."""
+        counts = self._uses.counts()
+        return Counter(dict(zip(self.store_keys(list(counts)), counts.values(), strict=True)))
+
+    def store_keys(self, keys: Sequence[bytes]) -> list[bytes]:
+        """What these keys are called in the task's store."""
+        prefix, bins = self._prefix, _BINS
+        return [bins[crc32(full) & 0xFF] + full for full in map(prefix.__add__, keys)]
+
+    def uncached(self, keys: Sequence[bytes]) -> list[bytes]:
+        """Which of these would be read from the store, each once, in their order."""
+        missing = dict.fromkeys(filterfalse(self._young.__contains__, keys))
+        return list(filterfalse(self._old.__contains__, missing))
+
+    def read_from(self, store: Store) -> None:
+        """Read from another store from now on, which has the same state; for :class:`TaskState`."""
+        self._store = store
+
     def collect(self) -> list[Entry]:
         """Encoded changelog entries of everything dirty, which now waits for apply; for :class:`TaskState`."""
         self._sent.update(self._dirty)
@@ -178,9 +210,8 @@ class ValueTable(Generic[V]):
             young.update(zip(keys, self._read(keys), strict=True))
 
     def _read(self, keys: list[bytes]) -> list[V | None]:
-        prefix, bins, decode = self._prefix, _BINS, self.spec.codec.decode
-        full = [prefix + key for key in keys]
-        found = self._store.get_many([bins[crc32(key) & 0xFF] + key for key in full])
+        decode = self.spec.codec.decode
+        found = self._store.get_many(self.store_keys(keys))
         try:
             return [None if data is None else decode(data) for data in found]
         except CodecError:
