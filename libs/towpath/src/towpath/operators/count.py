@@ -26,8 +26,12 @@ class KeyedCount:
         """``table``: name of the state table, Int64 values under the key's text."""
         self._keys = list(keys)
         self._into = into
-        self._table = table
+        self.state_table = table
         self._each = each
+
+    def state_keys(self, frame: pl.DataFrame) -> list[bytes]:
+        """See :class:`towpath.operators.keyed.Keyed`."""
+        return key_bytes(frame, self._keys)
 
     def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:
         """Rows of any number of tasks → counts."""
@@ -53,7 +57,7 @@ class KeyedCount:
         bases: list[int] = []
         for partition, size in _blocks(groups):
             block = slice(len(bases), len(bases) + size)
-            table = context.tasks[partition].table(self._table)
+            table = context.tasks[partition].table(self.state_table)
             before = [value or 0 for value in table.get_many(keys[block])]
             table.put_many(keys[block], [base + more for base, more in zip(before, added[block], strict=True)])
             bases += before

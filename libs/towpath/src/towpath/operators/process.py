@@ -62,7 +62,11 @@ class KeyedProcess:
         self._keys = list(keys)
         self._function = function
         self._schema = dict(schema)
-        self._table = table
+        self.state_table = table
+
+    def state_keys(self, frame: pl.DataFrame) -> list[bytes]:
+        """See :class:`towpath.operators.keyed.Keyed`."""
+        return key_bytes(frame, self._keys)
 
     def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:
         """Rows of any number of tasks → what the function gives."""
@@ -73,7 +77,7 @@ class KeyedProcess:
 
     def _process_task(self, frame: pl.DataFrame, reserved: Mapping[str, Any], context: OperatorContext) -> pl.DataFrame:
         partition = frame.item(0, PARTITION)
-        table = context.tasks[partition].table(self._table)
+        table = context.tasks[partition].table(self.state_table)
         keys = key_bytes(frame, self._keys)
         distinct = list(dict.fromkeys(keys))
         before = dict(zip(distinct, table.get_many(distinct), strict=True))

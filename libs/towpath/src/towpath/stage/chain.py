@@ -4,11 +4,16 @@ A stateless operator judges each row by itself. When it raises on a batch (a cas
 function), the batch is halved until the bad rows are alone; these go to the dead-letter topic, the others go on. One
 bad row in a batch of n costs about 2·log2(n) more calls. Operators with state are called once: they handle their own
 rows, and what they did before they raised can't be undone here.
+
+Where a chain has a *gate*, just before its one operator with state, rows can be kept back until their key's state is
+there. Nothing before the gate depends on state, so it may be run again for rows that a former owner has seen; its dead
+letters are then given to whoever runs it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import polars as pl
 
@@ -16,9 +21,9 @@ from statemgr.errors import StateError
 from statemgr.state import TaskState
 from towpath.errors import TowpathError
 from towpath.operators.json_encode import encode_json
+from towpath.operators.keyed import Keyed
 from towpath.operators.rows import Filter, Keep, MapBatches, RequireKey, Select, WithColumns
 from towpath.query.plan import PARTITION, Operator, StagePlan
-from towpath.stage.deadletter import DeadLetters
 from towpath.stage.metrics import StageMetrics
 
 PASS = "pass"  # noqa: S105 - a name, not a secret
@@ -28,14 +33,30 @@ STATELESS = (Filter, Keep, MapBatches, RequireKey, Select, WithColumns)
 """Operators whose result for a row depends on that row alone, so that a part of a batch can be processed again."""
 
 
+class RowLetters(Protocol):
+    """Where rows go that can't be processed."""
+
+    def row(self, partition: int, value: bytes, reason: str) -> None:
+        """Set aside a row; see :meth:`towpath.stage.deadletter.DeadLetters.row`."""
+        ...
+
+
+def gate_of(operators: Sequence[Operator]) -> int | None:
+    """Place of the one operator with state, if it names the entries that it needs and no other has side effects."""
+    keyed = [index for index, operator in enumerate(operators) if isinstance(operator, Keyed)]
+    others = [operator for operator in operators if not isinstance(operator, Keyed)]
+    return keyed[0] if len(keyed) == 1 and all(isinstance(other, STATELESS) for other in others) else None
+
+
 class OperatorChain:
     """The operators of one replica, made for one time of ownership; it is the context that they are given."""
 
     def __init__(
-        self, plan: StagePlan, tasks: Mapping[int, TaskState], dead_letters: DeadLetters, metrics: StageMetrics
+        self, plan: StagePlan, tasks: Mapping[int, TaskState], dead_letters: RowLetters, metrics: StageMetrics
     ) -> None:
         self.tasks = tasks
         self._operators = [(item.name, item.make()) for item in plan.operators]
+        self._gate = gate_of([operator for _, operator in self._operators])
         self._defaults = [output.topic for output in plan.outputs if output.default]
         self._topics = {output.topic for output in plan.outputs}
         self._dead_letters = dead_letters
@@ -53,12 +74,37 @@ class OperatorChain:
         Returns:
             Topic and rows, in the order in which they are to be written.
         """
+        return self._finish(self._operators, frame)
+
+    def before_gate(self, frame: pl.DataFrame, letters: RowLetters) -> pl.DataFrame:
+        """Run the operators that come before the gate; rows that they can't process go to ``letters``."""
+        usual, self._dead_letters = self._dead_letters, letters
+        try:
+            return self._through(self._operators[: self._gate], frame)
+        finally:
+            self._dead_letters = usual
+
+    def after_gate(self, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
+        """Run the operators from the gate on; result as of :meth:`run`."""
+        return self._finish(self._operators[self._gate :], frame)
+
+    @property
+    def gate(self) -> Keyed | None:
+        """The operator behind the gate; None: the chain has no gate."""
+        operator = None if self._gate is None else self._operators[self._gate][1]
+        return operator if isinstance(operator, Keyed) else None
+
+    def _finish(self, operators: Sequence[tuple[str, Operator]], frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
         self._emitted = []
-        for name, operator in self._operators:
+        frame = self._through(operators, frame)
+        return self._emitted + [(topic, frame) for topic in self._defaults]
+
+    def _through(self, operators: Sequence[tuple[str, Operator]], frame: pl.DataFrame) -> pl.DataFrame:
+        for name, operator in operators:
             with self._metrics.operator(name, frame.height):
                 frame = self._process(name, operator, frame)
             self._metrics.left(name, frame.height)
-        return self._emitted + [(topic, frame) for topic in self._defaults]
+        return frame
 
     def dead_letter(self, partition: int, value: bytes, reason: str) -> None:
         """See :class:`towpath.query.plan.OperatorContext`."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from statemgr.kafka.ports import Message
@@ -24,6 +25,33 @@ class PoisonRecord(NamedTuple):
     reason: str
 
 
+class Part(NamedTuple):
+    """The records of one topic in a batch: messages, their partitions, and how many rows each became."""
+
+    topic: str
+    messages: Sequence[Message]
+    partitions: Sequence[int]
+    rows: npt.NDArray[np.int64]
+
+
+class Origin(NamedTuple):
+    """Where the rows of a batch come from: for each row its input partition, the record's offset, and its place in it.
+
+    Attributes:
+        sources: the input partitions of the batch.
+        source: int32 array, index into ``sources``.
+        partition: int32 array.
+        offset: int64 array.
+        row: int64 array.
+    """
+
+    sources: Sequence[TopicPartition]
+    source: npt.NDArray[np.int32]
+    partition: npt.NDArray[np.int32]
+    offset: npt.NDArray[np.int64]
+    row: npt.NDArray[np.int64]
+
+
 @dataclass(frozen=True)
 class Batch:
     """What a poll brought.
@@ -34,6 +62,7 @@ class Batch:
         records: number of Kafka records, poison included.
         poison: records that can't be decoded.
         oldest_ms: smallest append time of the batch, in ms since the epoch.
+        parts: what the rows were decoded from, in their order.
     """
 
     frame: pl.DataFrame | None
@@ -41,6 +70,28 @@ class Batch:
     records: int
     poison: list[PoisonRecord]
     oldest_ms: int
+    parts: Sequence[Part] = ()
+
+    def touches(self, partitions: Collection[int]) -> bool:
+        """Whether there are records of one of these tasks."""
+        return any(source.partition in partitions for source in self.next_offsets)
+
+    def origin(self) -> Origin:
+        """Where the rows come from; computed only for those who ask."""
+        sources = list(self.next_offsets)
+        place = {source: index for index, source in enumerate(sources)}
+        index = [place[TopicPartition(part.topic, partition)] for part in self.parts for partition in part.partitions]
+        partition = [partition for part in self.parts for partition in part.partitions]
+        offset = [message.offset() for part in self.parts for message in part.messages]
+        rows = np.concatenate([part.rows for part in self.parts])
+        before = np.repeat(np.cumsum(rows) - rows, rows)
+        return Origin(
+            sources=sources,
+            source=np.repeat(np.array(index, np.int32), rows),
+            partition=np.repeat(np.array(partition, np.int32), rows),
+            offset=np.repeat(np.array(offset, np.int64), rows),
+            row=np.arange(len(before), dtype=np.int64) - before,
+        )
 
 
 class Intake:
@@ -60,6 +111,7 @@ class Intake:
         poison: list[PoisonRecord] = []
         next_offsets: dict[TopicPartition, int] = {}
         oldest_ms: list[int] = []
+        parts: list[Part] = []
         for topic, group in groups.items():
             partitions = [message.partition() for message in group]
             ends = _ends(partitions)
@@ -68,6 +120,7 @@ class Intake:
             }
             oldest_ms += [group[first].timestamp()[1] for first, _ in ends.values()]
             decoded = self._decode(topic, group)
+            parts.append(Part(topic, group, partitions, decoded.rows))
             poison += [PoisonRecord(group[bad.index], bad.reason) for bad in decoded.bad]
             if decoded.frame.height:
                 owners = np.repeat(np.array(partitions, dtype=np.int32), decoded.rows)
@@ -78,6 +131,7 @@ class Intake:
             records=len(messages),
             poison=poison,
             oldest_ms=min(oldest_ms),
+            parts=parts,
         )
 
     def _decode(self, topic: str, group: Sequence[Message]) -> Decoded:

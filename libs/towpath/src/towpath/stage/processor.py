@@ -7,6 +7,8 @@ the one that runs queries.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
 from typing import Protocol
 
 import polars as pl
@@ -14,11 +16,15 @@ import polars as pl
 from statemgr.clock import Clock
 from statemgr.kafka.ports import Message
 from statemgr.layout import dead_letter_topic
+from statemgr.types import TopicPartition
+from towpath.errors import StageStoppedError
 from towpath.query.plan import StagePlan
-from towpath.stage.chain import OperatorChain
+from towpath.stage.chain import OperatorChain, gate_of
 from towpath.stage.deadletter import DeadLetters
+from towpath.stage.gate import Gate
 from towpath.stage.intake import Batch, Intake
 from towpath.stage.metrics import StageMetrics
+from towpath.stage.overflow import Overflow
 from towpath.stage.ownership import Topics
 from towpath.stage.router import Router
 from towpath.stage.settings import StageSettings
@@ -32,6 +38,11 @@ class Processor(Protocol):
     @property
     def output_bytes(self) -> int:
         """Bytes produced since the last commit."""
+        ...
+
+    @property
+    def opaque(self) -> bool:
+        """Whether nobody can say which state a row needs: a task must then have all of it before its first row."""
         ...
 
     def own(self, tasks: Mapping[int, OwnedTask], topics: Topics) -> None:
@@ -48,7 +59,10 @@ class Processor(Protocol):
         ...
 
     def resume(self, now_s: float) -> bool:
-        """Process rows that waited for their key's state and have it now; gives whether there were any."""
+        """Process rows that waited for their key's state and have it now; gives whether there were any.
+
+        To be called every turn; it opens the replica's transaction if there is something to do.
+        """
         ...
 
     def committed(self) -> None:
@@ -81,6 +95,8 @@ class FrameProcessor:
         self._dead_letters = DeadLetters(plan, settings.replica, transactor, metrics, clock)
         self._intake = Intake(plan)
         self._chain: OperatorChain | None = None
+        self._gate: Gate | None = None
+        self._overflow = Overflow()
         self._tasks: Mapping[int, OwnedTask] = {}
         self._topics: Topics | None = None
         self._routers: Sequence[Router] = ()
@@ -91,8 +107,17 @@ class FrameProcessor:
         """See :class:`Processor`."""
         return self._output_bytes
 
-    def own(self, tasks: Mapping[int, OwnedTask], topics: Topics) -> None:
+    @cached_property
+    def opaque(self) -> bool:
         """See :class:`Processor`."""
+        return self._plan.stateful and gate_of([item.make() for item in self._plan.operators]) is None
+
+    def own(self, tasks: Mapping[int, OwnedTask], topics: Topics) -> None:
+        """See :class:`Processor`.
+
+        Raises:
+            StageStoppedError: rows of a task wait for state, and the operators can't say which.
+        """
         if topics is not self._topics:
             self._dead_letters.fit(topics.infos[dead_letter_topic(self._plan.app)])
             self._routers = [Router(item, topics.infos[item.topic]) for item in self._plan.outputs]
@@ -101,23 +126,43 @@ class FrameProcessor:
         states = {partition: task.state for partition, task in tasks.items() if task.state is not None}
         if self._chain is None:
             self._chain = OperatorChain(self._plan, states, self._dead_letters, self._metrics)
+            keyed = self._chain.gate
+            self._gate = Gate(self._chain, keyed, self._dead_letters) if keyed is not None else None
         else:
             self._chain.tasks = states
+        self._overflow.own(tasks)
+        if self._gate is not None:
+            self._gate.own(tasks)
+        else:
+            _check_complete(tasks)
 
     def process(self, messages: Sequence[Message]) -> None:
         """See :class:`Processor`."""
+        if self._overflow:
+            messages = self._overflow.add(messages)
+            if not messages:
+                return
         batch = self._intake.read(messages)
         self._transactor.begin()
         self._metrics.records.inc(batch.records)
-        for message, reason in batch.poison:
-            self._dead_letters.record(message, reason)
-        if batch.frame is not None:
-            self._run(batch.frame, batch.oldest_ms)
-        self._advance(batch)
+        if self._gate is not None and self._gate.watched and batch.touches(self._gate.watched):
+            self._process_at_gate(self._gate, batch, messages)
+        else:
+            self._process_straight(batch)
 
-    def resume(self, now_s: float) -> bool:  # noqa: ARG002
+    def resume(self, now_s: float) -> bool:  # noqa: ARG002 - nothing depends on time
         """See :class:`Processor`."""
-        return False
+        if self._gate is None or not self._gate.watched:
+            return False
+        frames = self._gate.leave()
+        for frame in frames:
+            self._transactor.begin()
+            self._run(frame, behind_gate=True)
+        again = self._overflow.take()
+        if again:
+            self.process(again)
+        self._gate.settle()
+        return bool(frames or again)
 
     def committed(self) -> None:
         """See :class:`Processor`."""
@@ -125,20 +170,41 @@ class FrameProcessor:
 
     def drop(self) -> None:
         """See :class:`Processor`."""
-        self._tasks, self._chain, self._output_bytes = {}, None, 0
+        self._tasks, self._chain, self._gate, self._output_bytes = {}, None, None, 0
+        self._overflow = Overflow()
 
     def report(self, *, last: bool = False) -> None:
         """See :class:`Processor`."""
         self._dead_letters.report(last=last)
 
-    def _run(self, frame: pl.DataFrame, oldest_ms: int) -> None:
+    def _process_straight(self, batch: Batch) -> None:
+        for message, reason in batch.poison:
+            self._dead_letters.record(message, reason)
+        if batch.frame is not None:
+            self._waited(batch)
+            self._run(batch.frame)
+        self._advance(batch)
+
+    def _process_at_gate(self, gate: Gate, batch: Batch, messages: Sequence[Message]) -> None:
+        frame, stops = gate.enter(batch)
+        if frame is not None and frame.height:
+            self._waited(batch)
+            self._run(frame, behind_gate=True)
+        self._advance(batch, stops)
+        self._overflow.keep(messages, stops)
+
+    def _waited(self, batch: Batch) -> None:
         if self._chain is not None:
-            self._metrics.waited(self._chain.first, (self._clock.wall_ms() - oldest_ms) / 1000)
-            for topic, rows in self._chain.run(frame):
+            self._metrics.waited(self._chain.first, (self._clock.wall_ms() - batch.oldest_ms) / 1000)
+
+    def _run(self, frame: pl.DataFrame, *, behind_gate: bool = False) -> None:
+        if self._chain is not None:
+            for topic, rows in self._chain.after_gate(frame) if behind_gate else self._chain.run(frame):
                 self._send(topic, rows)
 
-    def _advance(self, batch: Batch) -> None:
-        for source, offset in batch.next_offsets.items():
+    def _advance(self, batch: Batch, stops: Mapping[TopicPartition, int] = MappingProxyType({})) -> None:
+        for source, end in batch.next_offsets.items():
+            offset = stops.get(source, end)
             self._tasks[source.partition].advance(source.topic, offset)
             self._metrics.position(source.topic, source.partition, offset)
 
@@ -149,3 +215,14 @@ class FrameProcessor:
                 self._output_bytes += sent.produced
                 for row in sent.too_large:
                     self._dead_letters.row(row.partition, row.value, f"a row for {topic} is larger than Kafka accepts")
+
+
+def _check_complete(tasks: Mapping[int, OwnedTask]) -> None:
+    """Refuse tasks whose rows would have to wait at a gate that is not there."""
+    for task in tasks.values():
+        if task.migrating or (task.parking is not None and not task.parking.idle(task.positions)):
+            raise StageStoppedError(
+                f"rows of {task.id} wait for their state, and the operators of stage {task.id.stage} can't say which "
+                "state a row needs: the query was changed while state was on its way. Run its former version until "
+                "the move is done"
+            )

@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import msgspec
 
 from statemgr.progress import InputProgress, Progress
 from statemgr.state import TaskState
 from statemgr.types import TaskId, TopicPartition
+from towpath.stage.parking import Parking
+
+
+class Migrating(Protocol):
+    """The way of a task's state to this replica."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether no other's copy is needed any more."""
+        ...
+
+    def request(self, keys: Sequence[bytes]) -> None:
+        """Fetch these store keys soon: rows wait for them."""
+        ...
+
+    def advance(self, now_s: float, budget_s: float) -> None:
+        """Install what has arrived and ask for more; tells the task's parking which store keys are resolved."""
+        ...
+
+    def hurry(self) -> None:
+        """Bring the rest without pacing."""
+        ...
+
+    def report(self) -> dict[str, Any]:
+        """How far it has come."""
+        ...
 
 
 @dataclass
@@ -19,10 +46,13 @@ class OwnedTask:
     Attributes:
         id: stage and partition.
         epoch: the epoch under which the task is owned.
-        positions: input topic → next offset to process.
+        positions: input topic → next offset to process, or to park.
         topic_ids: input topic → its id.
         state: tables of the task; None in a stateless stage.
         touched: whether something happened since the last commit.
+        parking: rows that wait for state, and what a former owner left undone; None where there is neither.
+        migration: the way of its state to this replica; None once all of it is here.
+        behind: topics of which more was read than there was room to park; their positions pass no markers.
     """
 
     id: TaskId
@@ -31,6 +61,29 @@ class OwnedTask:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     state: TaskState | None = None
     touched: bool = field(default=False)
+    parking: Parking | None = None
+    migration: Migrating | None = None
+    behind: set[str] = field(default_factory=set)
+
+    @property
+    def migrating(self) -> bool:
+        """Whether part of the state is still elsewhere."""
+        return self.migration is not None
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no room for more rows that wait: its inputs are to be paused, and resumed afterwards."""
+        return self.parking is not None and self.parking.full
+
+    def settle(self) -> bool:
+        """Whether all state is here; once it is, every row that waited for it may go on."""
+        if self.migration is not None and self.migration.complete:
+            self.migration = None
+            if self.state is not None:
+                self.state.finish_migration()
+            if self.parking is not None:
+                self.parking.resolve_all()
+        return self.migration is None
 
     def advance(self, topic: str, next_offset: int) -> None:
         """Move the input position forward; never back."""
@@ -38,24 +91,38 @@ class OwnedTask:
             self.positions[topic] = next_offset
             self.touched = True
 
+    def skip(self, topic: str, next_offset: int) -> None:
+        """Let the input position pass offsets without a record, as transaction markers are."""
+        if topic not in self.behind:
+            self.advance(topic, next_offset)
+
     def progress(self) -> Progress:
         """The progress record as of now (R1)."""
-        return Progress(
-            epoch=self.epoch,
-            inputs={
-                topic: InputProgress(low=offset, high=offset, topic_id=self.topic_ids.get(topic, ""))
-                for topic, offset in self.positions.items()
-            },
-        )
+        return Progress(self.epoch, {topic: self._input(topic, offset) for topic, offset in self.positions.items()})
 
     def note(self, source: TopicPartition) -> str:
         """Metadata of an input's committed offset: ~70 of the 4096 bytes that Kafka allows."""
         note = _OffsetNote(self.epoch, self.positions[source.topic], self.topic_ids.get(source.topic, ""))
         return msgspec.json.encode(note).decode()
 
-    def offsets(self) -> dict[TopicPartition, int]:
-        """Next offset of every input partition."""
+    def reads_from(self) -> dict[TopicPartition, int]:
+        """Next offset to be read of every input partition."""
         return {TopicPartition(topic, self.id.partition): offset for topic, offset in self.positions.items()}
+
+    def offsets(self) -> dict[TopicPartition, int]:
+        """Lowest incomplete offset of every input partition: what the group shows (R2)."""
+        if self.parking is None:
+            return self.reads_from()
+        return {
+            TopicPartition(topic, self.id.partition): self._input(topic, offset).low
+            for topic, offset in self.positions.items()
+        }
+
+    def _input(self, topic: str, offset: int) -> InputProgress:
+        topic_id = self.topic_ids.get(topic, "")
+        if self.parking is not None:
+            return self.parking.progress(topic, offset, topic_id)
+        return InputProgress(low=offset, high=offset, topic_id=topic_id)
 
 
 class _OffsetNote(msgspec.Struct, frozen=True):

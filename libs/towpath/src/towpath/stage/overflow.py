@@ -1,0 +1,55 @@
+"""Records that were read and found no room among the parked rows; they are processed once there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from statemgr.kafka.ports import Message
+from statemgr.types import TopicPartition
+from towpath.stage.tasks import OwnedTask
+
+
+class Overflow:
+    """Keeps them in input order: about one batch of each input, since a full task's inputs are paused."""
+
+    def __init__(self) -> None:
+        self._kept: dict[TopicPartition, list[Message]] = {}
+        self._tasks: Mapping[int, OwnedTask] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._kept)
+
+    def own(self, tasks: Mapping[int, OwnedTask]) -> None:
+        """These are the tasks now; records of others, or of the same under another epoch, are forgotten."""
+        self._kept = {
+            source: messages
+            for source, messages in self._kept.items()
+            if tasks.get(source.partition) is self._tasks.get(source.partition)
+        }
+        self._tasks = dict(tasks)
+
+    def keep(self, messages: Sequence[Message], stops: Mapping[TopicPartition, int]) -> None:
+        """Keep the records of these inputs from these offsets on."""
+        for source, stop in stops.items():
+            self._tasks[source.partition].behind.add(source.topic)
+            self._kept[source] = [item for item in messages if _source(item) == source and item.offset() >= stop]
+
+    def add(self, messages: Sequence[Message]) -> list[Message]:
+        """Keep the records of inputs that are kept already; gives the others."""
+        others: list[Message] = []
+        for message in messages:
+            kept = self._kept.get(_source(message))
+            (others if kept is None else kept).append(message)
+        return others
+
+    def take(self) -> list[Message]:
+        """Records of tasks that have room again, to be processed now."""
+        sources = [source for source in self._kept if not self._tasks[source.partition].full]
+        for source in sources:
+            self._tasks[source.partition].behind.discard(source.topic)
+        return [message for source in sources for message in self._kept.pop(source)]
+
+
+def _source(message: Message) -> TopicPartition:
+    return TopicPartition(message.topic(), message.partition())
