@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 from xmlrpc.client import Fault, ServerProxy
 
-from supervisor.xmlrpc import SupervisorTransport
+from supervisor.xmlrpc import Faults, SupervisorTransport
 
 from towpath.errors import TowpathError
 from towpath.launch.deathsig import die_with_parent
@@ -21,8 +22,11 @@ from towpath.launch.programs import EXPECTED_EXITS, STOP_WAIT_S, Program, render
 START_TIMEOUT_S = 20.0
 """supervisord answers within a second; a busy machine may take longer."""
 
-STOP_TIMEOUT_S = STOP_WAIT_S + 8.0
-"""All programs stop at the same time; then supervisord ends itself."""
+STOP_MARGIN_S = 8.0
+"""For supervisord on a busy machine, beyond the time that its programs may take."""
+
+STOP_TIMEOUT_S = STOP_WAIT_S + STOP_MARGIN_S
+"""Programs that need no longer than a replica stop at the same time; then supervisord ends itself."""
 
 _POLL_S = 0.05
 
@@ -46,6 +50,11 @@ class ProcessState:
     state: str
     pid: int
     exit_status: int
+
+    @property
+    def stopped(self) -> bool:
+        """Whether there is no process, and none will be started."""
+        return self.state in {"STOPPED", "FATAL"} or self.given_up
 
     @property
     def given_up(self) -> bool:
@@ -79,9 +88,8 @@ class Pipeline:
         """
         self._run_dir.mkdir(parents=True, exist_ok=True)
         self._require_alone()
-        self._put_old_logs_aside()
-        config = self._run_dir / "supervisord.conf"
-        config.write_text(render_config(self._programs, self._run_dir), encoding="utf-8")
+        self._put_old_logs_aside(self._programs)
+        config = self._write_config()
         socket = self._run_dir / "supervisor.sock"
         socket.unlink(missing_ok=True)
         self._daemon = subprocess.Popen(  # noqa: S603 - our own interpreter
@@ -105,10 +113,45 @@ class Pipeline:
         infos: list[dict[str, Any]] = self._call("getAllProcessInfo")
         return [ProcessState(info["name"], info["statename"], info["pid"], info["exitstatus"]) for info in infos]
 
+    def add(self, program: Program) -> None:
+        """Start one more.
+
+        Raises:
+            PipelineError: there is one of that name.
+        """
+        if any(other.name == program.name for other in self._programs):
+            raise PipelineError(f"there is a program {program.name!r} already")
+        self._programs.append(program)
+        self._put_old_logs_aside([program])
+        self._write_config()
+        self._call("reloadConfig")
+        self._call("addProcessGroup", program.name)
+
+    def retire(self, name: str) -> None:
+        """Ask one to stop, and return at once; :meth:`states` says when it has."""
+        try:
+            self._call("stopProcess", name, False)
+        except PipelineError as error:
+            if not isinstance(error.__cause__, Fault) or error.__cause__.faultCode != Faults.NOT_RUNNING:
+                raise
+
+    def remove(self, name: str) -> None:
+        """Forget one that has stopped; its log stays.
+
+        Raises:
+            PipelineError: it runs still.
+        """
+        self._call("removeProcessGroup", name)
+        self._programs = [program for program in self._programs if program.name != name]
+        self._write_config()
+        self._call("reloadConfig")
+
     def stop(self) -> None:
-        """Stop everything; returns when no process is left."""
+        """Stop everything, at the same time but for what outlives the others; returns when no process is left."""
         if self._daemon is None:
             return
+        with contextlib.suppress(PipelineError):
+            self._stop_all()
         self._daemon.terminate()
         try:
             self._daemon.wait(STOP_TIMEOUT_S)
@@ -128,9 +171,20 @@ class Pipeline:
     ) -> None:
         self.stop()
 
-    def _call(self, method: str) -> Any:
+    def _stop_all(self) -> None:
+        """Supervisord itself would stop one after the other."""
+        last = {program.name for program in self._programs if program.outlives}
+        names = {state.name for state in self.states() if not state.stopped} - last
+        for name in names:
+            self.retire(name)
+        longest_s = max((program.stop_wait_s for program in self._programs), default=0)
+        deadline = time.monotonic() + longest_s + STOP_MARGIN_S
+        while time.monotonic() < deadline and any(s.name in names and not s.stopped for s in self.states()):
+            time.sleep(_POLL_S)
+
+    def _call(self, method: str, *arguments: object) -> Any:
         try:
-            return getattr(self._server.supervisor, method)()
+            return getattr(self._server.supervisor, method)(*arguments)
         except Fault as fault:
             raise PipelineError(f"{method}: {fault.faultString}") from fault
         except OSError as error:
@@ -147,9 +201,14 @@ class Pipeline:
             f"the same query runs already from {self._run_dir} (pid {pid}): stop it first, or name another --run-dir"
         )
 
-    def _put_old_logs_aside(self) -> None:
+    def _write_config(self) -> Path:
+        config = self._run_dir / "supervisord.conf"
+        config.write_text(render_config(self._programs, self._run_dir), encoding="utf-8")
+        return config
+
+    def _put_old_logs_aside(self, programs: Sequence[Program]) -> None:
         """Keep one earlier log a process, so that what is shown of a log is of this run."""
-        for program in self._programs:
+        for program in programs:
             log = self.log_file(program.name)
             if log.exists():
                 log.replace(log.with_suffix(".previous.log"))

@@ -18,6 +18,9 @@ STOP_WAIT_S = 12
 EXPECTED_EXITS = (0, 1, 2)
 """Statuses by which a replica says that starting it again would not help; anything else is a crash: restart."""
 
+_FIRST, _LATER = 1, 999
+"""Supervisord's priorities: the lower starts earlier and stops later."""
+
 _LINE_BREAK = re.compile(r"[\r\n]")
 _COMMENT = re.compile(r"(\s)([;#])")
 """What starts a comment in supervisord's file, in the middle of a value too."""
@@ -25,11 +28,21 @@ _COMMENT = re.compile(r"(\s)([;#])")
 
 @dataclass(frozen=True)
 class Program:
-    """One process: name, stage, and command line."""
+    """One process.
+
+    Attributes:
+        name: unique in the pipeline.
+        stage: which it runs, or what it is.
+        command: its command line.
+        stop_wait_s: from SIGTERM to SIGKILL.
+        outlives: whether it is stopped after all those that need it.
+    """
 
     name: str
     stage: str
     command: tuple[str, ...]
+    stop_wait_s: int = STOP_WAIT_S
+    outlives: bool = False
 
 
 def replica_counts(plan: QueryPlan, replicas: Mapping[str, int]) -> dict[str, int]:
@@ -93,7 +106,8 @@ def _program_section(program: Program, directory: str) -> str:
     expected = ",".join(map(str, EXPECTED_EXITS))
     return (
         f"[program:{program.name}]\ncommand={_command(program)}\nautorestart=unexpected\nexitcodes={expected}\n"
-        f"startsecs=0\nstopsignal=TERM\nstopwaitsecs={STOP_WAIT_S}\nredirect_stderr=true\n"
+        f"startsecs=0\nstopsignal=TERM\nstopwaitsecs={program.stop_wait_s}\nredirect_stderr=true\n"
+        f"priority={_FIRST if program.outlives else _LATER}\n"
         f"stdout_logfile={directory}/{program.name}.log\nstdout_logfile_maxbytes=64MB\nstdout_logfile_backups=2\n"
     )
 
