@@ -1,0 +1,277 @@
+"""What happens to a cluster in one run: size, weather, and strikes; all decided by the seed before the run begins.
+
+What is simulated and has to be survived without any difference in outputs and state: see :class:`Kind`. Two things are
+not: the loss of *committed* records by the broker (the control log or a changelog that loses what it had acknowledged
+has lost a decision or a row's effect, and nothing else has them), and the loss of every copy of the changelog. What a
+broker may lose, and loses here, is its tail of records that were never committed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from statemgr.control.records import Manner, Strategy
+from tests.simulation.load import Planned, plan_load
+from tests.simulation.network import Weather
+
+
+class Kind(StrEnum):
+    """What can happen."""
+
+    KILL = "kill"
+    """SIGKILL of a replica before its n-th next Kafka call; its supervisor starts it again."""
+
+    KILL_EARLY = "kill early"
+    """The same, and once more within its first calls, before or after its init."""
+
+    STOP = "stop"
+    """SIGSTOP of a replica, SIGCONT later: a zombie if it was taken for dead meanwhile."""
+
+    STOP_IN_CALL = "stop in call"
+    """SIGSTOP within the n-th next Kafka call, perhaps with an open transaction that hides all behind it."""
+
+    LOSE_STORES = "lose stores"
+    """A replica is killed and its disk is empty when it starts again."""
+
+    SCALE = "scale"
+    """Another number of replicas, perhaps during the scale before, perhaps in another manner."""
+
+    MOVE = "move"
+    """One task is moved by hand."""
+
+    DRAIN = "drain"
+    """SIGTERM: a replica asks to be drained, leaves, and is started again."""
+
+    HOLDER_KILL = "holder kill"
+    """SIGKILL of a state manager; started again."""
+
+    HOLDER_STOP = "holder stop"
+    """SIGSTOP of a state manager, SIGCONT later."""
+
+    HOLDER_CUT = "holder cut"
+    """No message reaches a state manager for a while."""
+
+    HOLDER_LOST = "holder lost"
+    """A machine burns down: replica, state manager and disk are gone for good."""
+
+    COPY_LOST = "copy lost"
+    """One store directory of a machine vanishes while nobody has it open."""
+
+    COORDINATOR_KILL = "coordinator kill"
+    """SIGKILL of the coordinator before its n-th next Kafka call; started again."""
+
+    COORDINATOR_STOP = "coordinator stop"
+    """SIGSTOP of the coordinator, SIGCONT later."""
+
+    COORDINATOR_TWICE = "coordinator twice"
+    """The coordinator is stopped, another takes over, the first wakes up."""
+
+    CLOCK = "clock"
+    """A process's wall clock jumps."""
+
+    COMPACT = "compact"
+    """Changelog and control log are compacted."""
+
+    UNKNOWN_OUTCOME = "unknown outcome"
+    """A commit has no definite answer, and has or has not taken effect."""
+
+    CALL_FAILS = "call fails"
+    """A Kafka call of a replica has no answer before its deadline."""
+
+    TAIL_LOST = "tail lost"
+    """The broker loses the uncommitted tail of a changelog partition."""
+
+    SLOW_DISK = "slow disk"
+    """Writes of a replica take long for a while."""
+
+    NIGHT = "night"
+    """The whole machine sleeps for a minute; then tombstones leave the logs."""
+
+    READ = "read"
+    """Somebody reads live state."""
+
+
+@dataclass(frozen=True)
+class Strike:
+    """One thing that happens."""
+
+    at_s: float
+    kind: Kind
+    args: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.args or ''}".rstrip()
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All of a run that is decided beforehand.
+
+    Attributes:
+        partitions: of the input, so also tasks.
+        replicas: at the begin.
+        manner: at the begin.
+        load: the input.
+        strikes: in order of time.
+        calm_s: when everything that was stopped goes on, and no more happens.
+        weather: of the network.
+        marker_lag_s: of the broker (R6).
+        haste: see :class:`~tests.simulation.world.World`.
+        parking_rows: room for parked rows of a task.
+    """
+
+    partitions: int
+    replicas: int
+    manner: Manner
+    load: tuple[Planned, ...]
+    strikes: tuple[Strike, ...]
+    calm_s: float
+    weather: Weather
+    marker_lag_s: float
+    haste: float
+    parking_rows: int
+
+
+STRATEGIES = (
+    (Strategy.HYBRID, 8),
+    (Strategy.LAZY, 6),
+    (Strategy.BLOCK, 2),
+    (Strategy.PRECOPY, 2),
+    (Strategy.STANDBY, 1),
+    (Strategy.REPLAY, 1),
+)
+"""With their weights; those with partial state have the most states, and so get the most runs."""
+
+WEIGHTS: dict[Kind, float] = {
+    Kind.KILL: 6,
+    Kind.KILL_EARLY: 2,
+    Kind.STOP: 3,
+    Kind.STOP_IN_CALL: 3,
+    Kind.LOSE_STORES: 1,
+    Kind.SCALE: 8,
+    Kind.MOVE: 10,
+    Kind.DRAIN: 2,
+    Kind.HOLDER_KILL: 2,
+    Kind.HOLDER_STOP: 1.5,
+    Kind.HOLDER_CUT: 1,
+    Kind.HOLDER_LOST: 1,
+    Kind.COPY_LOST: 1,
+    Kind.COORDINATOR_KILL: 2,
+    Kind.COORDINATOR_STOP: 1,
+    Kind.COORDINATOR_TWICE: 1.5,
+    Kind.CLOCK: 1,
+    Kind.COMPACT: 3,
+    Kind.UNKNOWN_OUTCOME: 2,
+    Kind.CALL_FAILS: 2,
+    Kind.TAIL_LOST: 0.5,
+    Kind.SLOW_DISK: 1,
+    Kind.NIGHT: 0.6,
+    Kind.READ: 3,
+}
+"""How often each kind is chosen, in proportion."""
+
+
+def plan(seed: int) -> Schedule:
+    """The schedule of a seed."""
+    rng = random.Random(f"schedule {seed}")
+    partitions = rng.randint(2, 4)
+    load_s = 1.5 + rng.random() * 2.5
+    calm_s = load_s + rng.random() * 1.5
+    stormy = rng.random() < 0.4
+    return Schedule(
+        partitions=partitions,
+        replicas=rng.randint(1, 3),
+        manner=any_manner(rng),
+        load=tuple(plan_load(rng, partitions, rng.randint(20, 60), load_s)),
+        strikes=tuple(_strikes(rng, partitions, calm_s)),
+        calm_s=calm_s,
+        weather=_weather(rng) if stormy else Weather(),
+        marker_lag_s=rng.choice((0.0, 0.0, 0.01, 0.1)),
+        haste=rng.choice((0.95, 0.85, 0.6)),
+        parking_rows=rng.choice((3, 1000, 1000)),
+    )
+
+
+def any_manner(rng: random.Random) -> Manner:
+    """How state travels."""
+    strategies, weights = zip(*STRATEGIES, strict=True)
+    return Manner(
+        strategy=rng.choices(strategies, weights)[0],
+        priority=rng.random() < 0.7,
+        look_ahead=rng.random() < 0.8,
+        pacing=rng.choice((0.05, 0.25, 1.0)),
+        bins=rng.choice((1, 8, 64, 256)),
+    )
+
+
+def _weather(rng: random.Random) -> Weather:
+    return Weather(
+        lost=rng.choice((0.0, 0.02, 0.15)),
+        twice=rng.choice((0.0, 0.05, 0.2)),
+        slow=rng.choice((0.0, 0.05, 0.2)),
+        slow_s=rng.choice((0.3, 2.0)),
+    )
+
+
+def _strikes(rng: random.Random, partitions: int, until_s: float) -> list[Strike]:
+    kinds, weights = zip(*WEIGHTS.items(), strict=True)
+    number = rng.randint(1, 9)
+    moments = sorted(0.2 + rng.random() * (until_s - 0.2) for _ in range(number))
+    if rng.random() < 0.5:  # bunched: what interrupts what is under way comes soon after it
+        moments = sorted(moments[0] + rng.random() * 0.6 for _ in moments)
+    return [_strike(rng, partitions, at_s, rng.choices(kinds, weights)[0]) for at_s in moments]
+
+
+def _strike(rng: random.Random, partitions: int, at_s: float, kind: Kind) -> Strike:
+    args = ARGUMENTS.get(kind, _nothing)(rng, partitions)
+    return Strike(at_s, kind, {"whom": rng.randrange(100), **args})
+
+
+def _nothing(rng: random.Random, partitions: int) -> dict[str, Any]:
+    return {}
+
+
+def _calls(rng: random.Random, _: int) -> dict[str, Any]:
+    return {"calls": rng.choice((0, rng.randrange(10), rng.randrange(60)))}
+
+
+def _early(rng: random.Random, _: int) -> dict[str, Any]:
+    return {"calls": rng.randrange(20), "then": rng.randint(1, 40)}
+
+
+def _pause(rng: random.Random, _: int) -> dict[str, Any]:
+    return {"calls": rng.randrange(40), "seconds": rng.choice((0.1, 0.5, 1.5, 4.0)) * (0.5 + rng.random())}
+
+
+ARGUMENTS: dict[Kind, Callable[[random.Random, int], dict[str, Any]]] = {
+    Kind.KILL: _calls,
+    Kind.KILL_EARLY: _early,
+    Kind.STOP: _pause,
+    Kind.STOP_IN_CALL: _pause,
+    Kind.SCALE: lambda rng, _: {
+        "replicas": rng.randint(1, 4),
+        "manner": any_manner(rng) if rng.random() < 0.6 else None,
+    },
+    Kind.MOVE: lambda rng, partitions: {"partition": rng.randrange(partitions)},
+    Kind.HOLDER_STOP: _pause,
+    Kind.HOLDER_CUT: _pause,
+    Kind.COPY_LOST: lambda rng, partitions: {"partition": rng.randrange(partitions)},
+    Kind.COORDINATOR_KILL: _calls,
+    Kind.COORDINATOR_STOP: _pause,
+    Kind.COORDINATOR_TWICE: _pause,
+    Kind.CLOCK: lambda rng, _: {"seconds": rng.choice((-40.0, -3.0, 3.0, 40.0, 7200.0))},
+    Kind.COMPACT: lambda rng, _: {"seconds": 0.0},
+    Kind.UNKNOWN_OUTCOME: lambda rng, _: {"after": rng.random() < 0.6},
+    Kind.CALL_FAILS: lambda rng, _: {
+        "call": rng.choice(("init_transactions", "send_offsets", "flush", "commit", "produce_batch", "bounds")),
+    },
+    Kind.TAIL_LOST: lambda rng, partitions: {"partition": rng.randrange(partitions)},
+    Kind.SLOW_DISK: lambda rng, _: {"seconds": rng.choice((0.02, 0.3))},
+    Kind.NIGHT: lambda rng, _: {"seconds": rng.choice((31.0, 61.0))},
+    Kind.READ: lambda rng, partitions: {"partition": rng.randrange(partitions), "key": rng.randrange(9)},
+}
+"""Further arguments of a strike."""
