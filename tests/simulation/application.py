@@ -167,7 +167,7 @@ class Counting:
         if go is None:
             return False
         self._count(work, go)
-        work.marks.mark(record.upstream, IDLE_MARK if record.mark_ms == IDLE else record.mark_ms, offset)
+        work.marks.mark(record.upstream, IDLE_MARK if record.mark_ms == IDLE else record.mark_ms, INPUT, offset)
         work.task.advance(INPUT, offset + 1)
         return True
 

@@ -40,7 +40,7 @@ def compute(records: Iterable[tuple[int, bytes]]) -> Expected:
             else:
                 expected.counts[row.key] = count
             expected.outputs.append(Output(offset, index, row.key, count, marks.late(row.event_ms), row.event_ms))
-        marks.mark(record.upstream, IDLE_MARK if record.mark_ms == IDLE else record.mark_ms, offset)
+        marks.mark(record.upstream, IDLE_MARK if record.mark_ms == IDLE else record.mark_ms, "rows", offset)
     expected.watermark = marks.current
     return expected
 

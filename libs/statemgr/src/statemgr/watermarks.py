@@ -43,7 +43,7 @@ class Watermarks:
         known = recorded or {}
         self._out = known.get(OUT, NEVER)
         self._now = {name: known.get(name, NEVER) for name in (*upstreams, REACHED)}
-        self._before: list[tuple[int, dict[str, int]]] = []
+        self._trail: list[tuple[str, int, dict[str, int]]] = []
 
     @property
     def current(self) -> int:
@@ -55,18 +55,19 @@ class Watermarks:
         """The watermark that was sent on last."""
         return self._out
 
-    def mark(self, upstream: str, mark_ms: int, offset: int) -> None:
+    def mark(self, upstream: str, mark_ms: int, topic: str, offset: int) -> None:
         """An upstream task says that it sends nothing before ``mark_ms`` any more; :data:`IDLE`: nothing at all.
 
         Args:
             upstream: its name.
             mark_ms: event time in ms.
-            offset: input offset at which it said so, after the rows there.
+            topic: input in which it said so.
+            offset: where, after the rows there.
         """
         before = self._now[upstream]
         if mark_ms == before or (before != IDLE and mark_ms < before):
             return
-        self._before.append((offset, self._now))
+        self._trail.append((topic, offset, self._now))
         self._now = {**self._now, upstream: mark_ms}
         self._now[REACHED] = max(self.current, self._minimum())
 
@@ -87,10 +88,22 @@ class Watermarks:
         self._out = candidate
         return candidate
 
-    def record(self, low: int) -> dict[str, int]:
-        """What a successor needs that reads from ``low``; for the progress record."""
-        self._before = [(offset, marks) for offset, marks in self._before if offset >= low]
-        return {**(self._before[0][1] if self._before else self._now), OUT: self._out}
+    def record(self, lows: Mapping[str, int]) -> dict[str, int]:
+        """What a successor needs that reads on; for the progress record.
+
+        With several topics the order between them is not recorded: marks of one that lie behind the first mark to be
+        met again of another are left out. That holds the successor's watermark until the next mark, and is safe.
+
+        Args:
+            lows: input topic → offset from which the successor reads.
+        """
+        done = 0
+        for topic, offset, _ in self._trail:
+            if offset >= lows.get(topic, 0):
+                break
+            done += 1
+        del self._trail[:done]
+        return {**(self._trail[0][2] if self._trail else self._now), OUT: self._out}
 
     def _minimum(self) -> int:
         """Over upstream tasks that are not idle; if all are, time stands still."""

@@ -11,6 +11,7 @@ import msgspec
 from statemgr.progress import InputProgress, Progress
 from statemgr.state import TaskState
 from statemgr.types import TaskId, TopicPartition
+from statemgr.watermarks import Watermarks
 from towpath.stage.parking import Parking
 
 
@@ -53,6 +54,8 @@ class OwnedTask:
         parking: rows that wait for state, and what a former owner left undone; None where there is neither.
         migration: the way of its state to this replica; None once all of it is here.
         behind: topics of which more was read than there was room to park; their positions pass no markers.
+        recorded_watermarks: what the former owner recorded of its watermarks.
+        watermarks: its watermarks, where operators use event time (R14).
     """
 
     id: TaskId
@@ -64,6 +67,8 @@ class OwnedTask:
     parking: Parking | None = None
     migration: Migrating | None = None
     behind: set[str] = field(default_factory=set)
+    recorded_watermarks: Mapping[str, int] = field(default_factory=dict)
+    watermarks: Watermarks | None = None
 
     @property
     def migrating(self) -> bool:
@@ -98,7 +103,10 @@ class OwnedTask:
 
     def progress(self) -> Progress:
         """The progress record as of now (R1)."""
-        return Progress(self.epoch, {topic: self._input(topic, offset) for topic, offset in self.positions.items()})
+        inputs = {topic: self._input(topic, offset) for topic, offset in self.positions.items()}
+        if self.watermarks is None:
+            return Progress(self.epoch, inputs, dict(self.recorded_watermarks))
+        return Progress(self.epoch, inputs, self.watermarks.record({name: item.low for name, item in inputs.items()}))
 
     def note(self, source: TopicPartition) -> str:
         """Metadata of an input's committed offset: ~70 of the 4096 bytes that Kafka allows."""
