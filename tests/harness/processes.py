@@ -36,41 +36,19 @@ def tail(text: str, lines: int = _LOG_LINES) -> str:
     return "\n".join(f"    {line}" for line in text.splitlines()[-lines:]) or "    (nothing logged)"
 
 
-class ReplicaProcess:
-    """One ``towpath stage`` process, its log file and its state directory.
+class LoggedProcess:
+    """A process and its log file.
 
     Start it from the main thread only: the kernel ends it when the *thread* that started it ends.
     """
 
-    def __init__(
-        self,
-        query: str,
-        stage: str,
-        work_dir: Path,
-        bootstrap: str,
-        *,
-        index: int = 0,
-        count: int = 1,
-        options: Sequence[str] = (),
-        label: str = "",
-    ) -> None:
-        """``label`` tells two processes of the same replica apart: it gives each its own log and state directory."""
-        self.name = f"{stage}-{index}"
-        self.state_root = work_dir / f"state{label}"
-        self.log_file = work_dir / f"{self.name}{label}.log"
-        self.command = [
-            *(sys.executable, "-m", "towpath.cli", "stage", query, "--stage", stage),
-            *("--replica-index", str(index), "--replica-count", str(count), "--bootstrap", bootstrap),
-            *("--state-dir", str(self.state_root), "--die-with-parent", *options),
-        ]
+    def __init__(self, name: str, command: Sequence[str], log_file: Path) -> None:
+        self.name = name
+        self.command = list(command)
+        self.log_file = log_file
         self._child: subprocess.Popen[bytes] | None = None
         self._log_start = 0
         self._port: int | None = None
-
-    @property
-    def state_dir(self) -> Path:
-        """Directory of this replica's stores, below that of its application; one that does not exist before it ran."""
-        return next(self.state_root.glob(f"*/{self.name}"), self.state_root / "not-yet" / self.name)
 
     @property
     def alive(self) -> bool:
@@ -115,7 +93,7 @@ class ReplicaProcess:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.name} has not ended within {timeout_s:g} s. {self.describe()}") from None
 
-    def stop(self) -> float:
+    def stop(self, timeout_s: float = STOP_LIMIT_S) -> float:
         """SIGTERM, and require exit status 0 within the limit.
 
         Returns:
@@ -123,22 +101,18 @@ class ReplicaProcess:
         """
         begin = time.monotonic()
         self.terminate()
-        self.require_clean_exit()
+        self.require_clean_exit(timeout_s)
         return time.monotonic() - begin
 
-    def require_clean_exit(self) -> None:
+    def require_clean_exit(self, timeout_s: float = STOP_LIMIT_S) -> None:
         """Wait for exit status 0 within the limit."""
-        status = self.wait()
+        status = self.wait(timeout_s)
         assert status == 0, f"{self.name} ended with status {status} after SIGTERM. {self.describe()}"
 
     def close(self) -> None:
         """Leave no process behind."""
         if self.alive:
             self.kill()
-
-    def wipe_state(self) -> None:
-        """Delete the stores, as the loss of the machine would."""
-        shutil.rmtree(self.state_dir, ignore_errors=True)
 
     def log(self) -> str:
         """What the newest process has said."""
@@ -175,6 +149,59 @@ class ReplicaProcess:
         except OSError:
             return None
 
+    def describe(self) -> str:
+        """What a message should say of this process."""
+        status = None if self._child is None else self._child.poll()
+        ended = "" if status is None else f", ended with status {status}"
+        return f"{self.name} ({self.condition()}{ended}) logged last:\n{tail(self.log())}"
+
+    def condition(self) -> str:
+        """Where the process stands, for messages."""
+        return "alive" if self.alive else "dead"
+
+    @property
+    def _started(self) -> subprocess.Popen[bytes]:
+        assert self._child is not None, f"{self.name} was never started"
+        return self._child
+
+    def _require_alive(self, before: str) -> None:
+        assert self.alive, f"{self.name} ended before {before}. {self.describe()}"
+
+
+class ReplicaProcess(LoggedProcess):
+    """One ``towpath stage`` process, its log file and its state directory."""
+
+    def __init__(
+        self,
+        query: str,
+        stage: str,
+        work_dir: Path,
+        bootstrap: str,
+        *,
+        index: int = 0,
+        count: int = 1,
+        options: Sequence[str] = (),
+        label: str = "",
+    ) -> None:
+        """``label`` tells two processes of the same replica apart: it gives each its own log and state directory."""
+        name = f"{stage}-{index}"
+        self.state_root = work_dir / f"state{label}"
+        command = [
+            *(sys.executable, "-m", "towpath.cli", "stage", query, "--stage", stage),
+            *("--replica-index", str(index), "--replica-count", str(count), "--bootstrap", bootstrap),
+            *("--state-dir", str(self.state_root), "--die-with-parent", *options),
+        ]
+        super().__init__(name, command, work_dir / f"{name}{label}.log")
+
+    @property
+    def state_dir(self) -> Path:
+        """Directory of this replica's stores, below that of its application; one that does not exist before it ran."""
+        return next(self.state_root.glob(f"*/{self.name}"), self.state_root / "not-yet" / self.name)
+
+    def wipe_state(self) -> None:
+        """Delete the stores, as the loss of the machine would."""
+        shutil.rmtree(self.state_dir, ignore_errors=True)
+
     def phase(self) -> str:
         """The replica's phase; ``booting`` before it serves HTTP, ``dead`` when there is no process."""
         if not self.alive:
@@ -197,16 +224,6 @@ class ReplicaProcess:
         """Wait until the replica owns its tasks and processes."""
         self.await_phase("running", timeout_s)
 
-    def describe(self) -> str:
-        """What a message should say of this process."""
-        status = None if self._child is None else self._child.poll()
-        ended = "" if status is None else f", ended with status {status}"
-        return f"{self.name} (phase {self.phase()}{ended}) logged last:\n{tail(self.log())}"
-
-    @property
-    def _started(self) -> subprocess.Popen[bytes]:
-        assert self._child is not None, f"{self.name} was never started"
-        return self._child
-
-    def _require_alive(self, before: str) -> None:
-        assert self.alive, f"{self.name} ended before {before}. {self.describe()}"
+    def condition(self) -> str:
+        """See :class:`LoggedProcess`."""
+        return f"phase {self.phase()}"
