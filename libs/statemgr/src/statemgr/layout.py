@@ -38,6 +38,13 @@ HOT_KEY = b"\x02"
 """Store key of the hot set: the store keys most used lately, hottest first."""
 
 
+SECONDARY_DIRECTORY = ".secondary"
+"""Under a replica's directory: private files of those who read its stores while they are in use."""
+
+ENDPOINT_FILE = "statemgr.json"
+"""In a replica's directory: where its state manager listens."""
+
+
 def consumer_group(app: str, stage: str) -> str:
     """Group id under which a stage's offsets are shown to lag tools."""
     return f"{app}.{stage}"
@@ -76,6 +83,11 @@ def dead_letter_topic(app: str) -> str:
 def store_directory(root: Path, task: TaskId, epoch: int) -> Path:
     """Directory of a task's store; never reused for another epoch (R8)."""
     return root / task.stage / f"{task.partition}@{epoch}"
+
+
+def scratch_task(task: TaskId) -> TaskId:
+    """Under whose name a backend keeps what a task's state is rebuilt into beside its store (R10)."""
+    return TaskId(f"{task.stage}.scratch", task.partition)
 
 
 def changelog_key(table: int, key: bytes) -> bytes:

@@ -15,6 +15,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ MARK: dict[str, object] = {"format": META_FORMAT, "raw": True, "bins": f"crc32/{
 """What must agree for a directory to be read rightly. Options that only change speed are left out."""
 
 _WRAPPER_CONFIG = "rocksdict-config.json"
+_STORE_NAME = re.compile(r"(\d+)@(\d+)", re.ASCII)
 
 
 def epochs_of(root: Path, task: TaskId) -> list[int]:
@@ -47,15 +49,41 @@ def epochs_of(root: Path, task: TaskId) -> list[int]:
     return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
 
+def stores_under(root: Path) -> list[tuple[TaskId, int]]:
+    """Every store under ``root`` as (task, epoch), sorted."""
+    if not root.is_dir():
+        return []
+    stages = (entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    return sorted(
+        (TaskId(stage.name, int(found[1])), int(found[2]))
+        for stage in stages
+        for entry in stage.iterdir()
+        if (found := _STORE_NAME.fullmatch(entry.name)) is not None
+    )
+
+
+def is_store(directory: Path) -> bool:
+    """Whether there is a database with its format mark."""
+    return (directory / MARK_NAME).exists() and (directory / "CURRENT").exists()
+
+
+def identity(directory: Path) -> tuple[int, int] | None:
+    """Tells a store from another that was made later under the same name; None: there is none."""
+    try:
+        found = (directory / MARK_NAME).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
 def prepare(directory: Path) -> None:
     """Create the directory with its format mark, or check the mark of one that exists.
 
     Raises:
         IncompatibleStoreError: the directory was written with another format or other options, or by others.
     """
-    mark = directory / MARK_NAME
-    if mark.exists():
-        _check_mark(directory, mark)
+    if (directory / MARK_NAME).exists():
+        check_mark(directory)
         return
     if (directory / "CURRENT").exists():
         raise IncompatibleStoreError(f"{directory} is a database without {MARK_NAME}; {_remedy(directory)}")
@@ -70,7 +98,13 @@ def write_mark(directory: Path) -> None:
     draft.replace(directory / MARK_NAME)
 
 
-def _check_mark(directory: Path, mark: Path) -> None:
+def check_mark(directory: Path) -> None:
+    """Check that a store is in this version's format.
+
+    Raises:
+        IncompatibleStoreError: it was written with another format or other options.
+    """
+    mark = directory / MARK_NAME
     try:
         found = json.loads(mark.read_text())
     except ValueError as error:
@@ -78,7 +112,8 @@ def _check_mark(directory: Path, mark: Path) -> None:
     if found != MARK:
         raise IncompatibleStoreError(f"{directory} was written as {found}, expected {MARK}; {_remedy(directory)}")
     wrapper = directory / _WRAPPER_CONFIG
-    if wrapper.exists() and '"raw_mode":true' not in wrapper.read_text().replace(" ", ""):
+    config = wrapper.read_text().replace(" ", "") if wrapper.exists() else ""
+    if config and '"raw_mode":true' not in config:  # empty while a reader that opens the store rewrites it
         raise IncompatibleStoreError(
             f"{directory} was opened without raw mode by another program; {_remedy(directory)}"
         )
@@ -128,6 +163,13 @@ def remove(directory: Path) -> None:
         with probed_lock(directory):
             directory.rename(trash)
         shutil.rmtree(trash)
+
+
+def remove_husk(directory: Path) -> None:
+    """Delete what opening an absent store for reading has left: a directory with the wrapper's file alone."""
+    if {entry.name for entry in directory.glob("*")} == {_WRAPPER_CONFIG}:
+        (directory / _WRAPPER_CONFIG).unlink(missing_ok=True)
+        directory.rmdir()
 
 
 def size_of(directory: Path) -> int:

@@ -90,6 +90,15 @@ class MemoryBackend:
         """See :meth:`statemgr.store.base.StoreBackend.existing`."""
         return sorted(self._contents.get(task, ()))
 
+    def stores(self) -> list[tuple[TaskId, int]]:
+        """Every store as (task, epoch), sorted."""
+        return sorted((task, epoch) for task, epochs in self._contents.items() for epoch in epochs)
+
+    def snapshot(self, task: TaskId, epoch: int) -> tuple[dict[bytes, bytes], StoreMeta | None] | None:
+        """Entries, the store's own records included, and meta as they are now, whoever has it open; None: no store."""
+        content = self._contents.get(task, {}).get(epoch)
+        return None if content is None else (dict(content.entries), content.meta)
+
     def fork(self, task: TaskId, source: int, target: int) -> None:
         """See :meth:`statemgr.store.base.StoreBackend.fork`."""
         self._check_closed(task, source)

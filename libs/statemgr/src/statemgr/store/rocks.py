@@ -89,14 +89,14 @@ class RocksStore:
             )
         return meta
 
-    def scan(self, prefix: bytes = b"") -> Scan:
-        """See :meth:`statemgr.store.base.Store.scan`."""
-        return Scan(self._guard, lambda: self._pairs(prefix))
+    def scan(self, prefix: bytes = b"", start: bytes = b"") -> Scan:
+        """See :meth:`statemgr.store.base.Store.scan`; ``start``: leave out keys before it."""
+        return Scan(self._guard, lambda: self._pairs(prefix, start))
 
-    def _pairs(self, prefix: bytes) -> Pairs:
+    def _pairs(self, prefix: bytes, start: bytes) -> Pairs:
         # RocksDB's iterator sees the database as it is when the iterator is made: here, not at the first next().
         cursor = self._database.iter()
-        cursor.seek(prefix)
+        cursor.seek(max(prefix, start))
         return self._walk(cursor, prefix)
 
     def _walk(self, cursor: RdictIter, prefix: bytes) -> Pairs:
