@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -225,30 +226,33 @@ class Owner:
         return {topic: self.parking.progress(topic, position) for topic, position in self.positions.items()}
 
 
-logs = st.lists(st.lists(st.sampled_from(KEYS), max_size=4), max_size=12)
-steps = st.one_of(
-    st.tuples(st.just("read"), st.sampled_from([BIDS, PEOPLE]), st.integers(1, 5)),
-    st.tuples(st.just("fetch"), st.integers(1, 3)),
-    st.tuples(st.just("resume"), st.integers(1, 3)),
-    st.tuples(st.just("commit")),
-    st.tuples(st.just("next owner"), st.sets(st.sampled_from(KEYS))),
-)
+def random_log(dice: random.Random) -> list[list[bytes]]:
+    return [dice.choices(KEYS, k=dice.randrange(4)) for _ in range(dice.randrange(5, 25))]
+
+
+def random_steps(dice: random.Random) -> list[tuple[Any, ...]]:
+    return [
+        dice.choice(
+            [
+                ("read", dice.choice([BIDS, PEOPLE]), dice.randrange(1, 5)),
+                ("read", dice.choice([BIDS, PEOPLE]), dice.randrange(1, 5)),
+                ("fetch", dice.randrange(1, 3)),
+                ("resume", dice.randrange(1, 4)),
+                ("commit",),
+                ("next owner", set(dice.sample(KEYS, dice.randrange(len(KEYS) + 1)))),
+            ]
+        )
+        for _ in range(60)
+    ]
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
-@given(
-    bids=logs,
-    people=logs,
-    schedule=st.lists(steps, max_size=40),
-    most_rows=st.integers(1, 8),
-    most_bytes=st.integers(60, 300),
-)
-def test_each_key_s_rows_are_done_once_and_in_order_whoever_owns_the_task_when(
-    bids: list[list[bytes]], people: list[list[bytes]], schedule: list[Any], most_rows: int, most_bytes: int
-) -> None:
-    log = {BIDS: bids, PEOPLE: people}
-    most = {"most_rows": most_rows, "most_bytes": most_bytes}
+@settings(max_examples=400)
+@given(seed=st.integers(0, 2**32))
+def test_each_key_s_rows_are_done_once_and_in_order_whoever_owns_the_task_when(seed: int) -> None:
+    dice = random.Random(seed)
+    log = {BIDS: random_log(dice), PEOPLE: random_log(dice)}
+    most = {"most_rows": dice.randrange(1, 12), "most_bytes": dice.randrange(60, 400)}
     progress = {topic: InputProgress(0, 0) for topic in log}
     done: list[tuple[str, Position, bytes]] = []
     owner = Owner(progress, set(KEYS), most)
@@ -259,10 +263,10 @@ def test_each_key_s_rows_are_done_once_and_in_order_whoever_owns_the_task_when(
         owner.done = []
         progress = owner.progress()
         record = msgspec.json.encode([item.parked for item in progress.values()])
-        assert len(record) <= most_bytes + 10
-        assert len(owner.rows) == owner.parking.rows <= most_rows
+        assert len(record) <= most["most_bytes"] + 10
+        assert len(owner.rows) == owner.parking.rows <= most["most_rows"]
 
-    for step in schedule:
+    for step in random_steps(dice):
         match step:
             case ("read", topic, records):
                 owner.read(topic, log[topic], records)
