@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,17 +85,7 @@ class Deployment:
 
     def drain(self, limit_s: float = DRAIN_LIMIT_S) -> None:
         """Wait until the committed offsets of every stage have reached the ends; no load may be running."""
-        deadline = time.monotonic() + limit_s
-        for stage in self.plan.stages:
-            topics = [item.topic for item in stage.inputs]
-            group = consumer_group(stage.app, stage.name)
-            with contextlib.closing(GroupLag(self.bootstrap, group, topics)) as lag:
-                wait_for(
-                    f"stage {stage.name} has worked off its input",
-                    lambda lag=lag: not lag.of_partitions(),  # type: ignore[misc]
-                    max(1.0, deadline - time.monotonic()),
-                    lambda lag=lag: f"Lag: {lag.of_partitions()}\n{self.describe()}",  # type: ignore[misc]
-                )
+        await_worked_off(self.plan, self.bootstrap, self.describe, limit_s)
 
     def stop(self) -> dict[str, float]:
         """SIGTERM to all; requires exit status 0 of each within the limit.
@@ -114,11 +104,7 @@ class Deployment:
 
     def outputs(self, topic: str | None = None) -> list[dict[str, Any]]:
         """Committed records of the sink topic (the last stage's by default): fields, partition as ``__partition``."""
-        sink = topic or self.plan.stages[-1].outputs[0].topic
-        return [
-            {**msgspec.json.decode(record.value() or b"{}"), "__partition": record.partition()}
-            for record in read_topic(self.bootstrap, sink)
-        ]
+        return read_outputs(self.bootstrap, topic or self.plan.stages[-1].outputs[0].topic)
 
     def state(self, stage: str, table: str) -> dict[str, Any]:
         """Key → value of a table, out of the stores of a stopped stage."""
@@ -155,3 +141,27 @@ def deployed(deployment: Deployment) -> Iterator[Deployment]:
         raise
     finally:
         deployment.close()
+
+
+def await_worked_off(
+    plan: QueryPlan, bootstrap: str, describe: Callable[[], str], limit_s: float = DRAIN_LIMIT_S
+) -> None:
+    """Wait until the committed offsets of every stage have reached the ends of its inputs."""
+    deadline = time.monotonic() + limit_s
+    for stage in plan.stages:
+        topics = [item.topic for item in stage.inputs]
+        with contextlib.closing(GroupLag(bootstrap, consumer_group(stage.app, stage.name), topics)) as lag:
+            wait_for(
+                f"stage {stage.name} has worked off its input",
+                lambda lag=lag: not lag.of_partitions(),  # type: ignore[misc]
+                max(1.0, deadline - time.monotonic()),
+                lambda lag=lag: f"Lag: {lag.of_partitions()}\n{describe()}",  # type: ignore[misc]
+            )
+
+
+def read_outputs(bootstrap: str, topic: str) -> list[dict[str, Any]]:
+    """Committed JSON records of a topic: fields, partition as ``__partition``."""
+    return [
+        {**msgspec.json.decode(record.value() or b"{}"), "__partition": record.partition()}
+        for record in read_topic(bootstrap, topic)
+    ]
