@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statemgr.changelog.model import Source
 from statemgr.decisions import Fresh, RestoreFully, UseBase
 from statemgr.errors import CorruptStoreError, StoreLockedError
+from statemgr.migration.layered import record_of
 from statemgr.store.base import Store, StoreBackend, StoreMeta
 from statemgr.types import TaskId
 
@@ -24,38 +25,46 @@ class Base:
 
 
 def open_newest(backend: StoreBackend, task: TaskId, epoch: int) -> Base | None:
-    """The task's newest store that is not of a later epoch; None if there is none, or if it can't be read.
+    """The task's newest store that is complete and not of a later epoch; None if there is none.
 
-    A store that can't be read is deleted, with a warning that names it: the changelog rebuilds it.
+    A store whose migration is not complete is no base: part of its state is at former owners. One that can't be read
+    is deleted, with a warning that names it, and nothing older is used: the changelog rebuilds it.
 
     Raises:
         StoreLockedError: another process has it open.
         IncompatibleStoreError: it was written with other options.
     """
-    candidates = [known for known in backend.existing(task) if known <= epoch]
-    if not candidates:
-        return None
-    newest = candidates[-1]
-    try:
-        return _read(backend, task, newest)
-    except CorruptStoreError as error:
-        log.warning(
-            "store of %s is damaged, deleting it for a full restore: %s: %s",
-            task,
-            backend.describe(task, newest),
-            error,
-        )
-        backend.destroy(task, newest)
-        return None
+    for known in reversed([known for known in backend.existing(task) if known <= epoch]):
+        try:
+            base = _read(backend, task, known)
+        except CorruptStoreError as error:
+            log.warning(
+                "store of %s is damaged, deleting it for a full restore: %s: %s",
+                task,
+                backend.describe(task, known),
+                error,
+            )
+            backend.destroy(task, known)
+            return None
+        if base is not None:
+            return base
+    return None
 
 
-def _read(backend: StoreBackend, task: TaskId, epoch: int) -> Base:
+def _read(backend: StoreBackend, task: TaskId, epoch: int) -> Base | None:
+    """The store with its meta record; None, and closed, if it is incomplete."""
     store = backend.open(task, epoch)
     try:
-        return Base(epoch, store, store.meta())
+        base = Base(epoch, store, store.meta())
+        complete = record_of(store) is None
     except BaseException:
         store.close()
         raise
+    if complete:
+        return base
+    log.warning("%s@%s has only part of its state, so it is no base by itself", task, epoch)
+    store.close()
+    return None
 
 
 def carry_out(

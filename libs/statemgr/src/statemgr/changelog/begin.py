@@ -30,25 +30,32 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What every part of one restore works with.
+class Reading:
+    """What every reader of a changelog works with: the topic, limits, time, and whether it is to stop."""
 
-    Attributes:
-        opened: closes every store that the restore opened, unless it succeeds.
-    """
-
-    backend: StoreBackend
     topic: TopicInfo
     settings: RestoreSettings
     clock: Clock
     stop: Callable[[], bool]
     pause: Callable[[float], object]
-    opened: ExitStack
 
     def check_stop(self) -> None:
         """Raise StopRequestedError if the process was asked to stop."""
         if self.stop():
             raise StopRequestedError("asked to stop during the restore; it goes on from here at the next start")
+
+
+@dataclass(frozen=True)
+class Surroundings(Reading):
+    """What every part of one restore works with.
+
+    Attributes:
+        backend: where the stores are.
+        opened: closes every store that the restore opened, unless it succeeds.
+    """
+
+    backend: StoreBackend
+    opened: ExitStack
 
 
 def begin_task(around: Surroundings, consumer: Consumer, task: TaskId, epoch: int, chunk_bytes: int) -> Tail:
@@ -64,7 +71,7 @@ def begin_task(around: Surroundings, consumer: Consumer, task: TaskId, epoch: in
     if base is not None:
         around.opened.callback(base.store.close)
     meta = base.meta if base is not None else None
-    decision, bounds = _decide(around, consumer, source, meta, epoch)
+    decision, bounds = decide_when_known(around, consumer, source, meta, epoch)
     log.info("%s@%s: %s", task, epoch, explain(decision))
     store, came_from = bases.carry_out(decision, around.backend, task, epoch, base)
     around.opened.callback(store.close)
@@ -77,7 +84,7 @@ def begin_task(around: Surroundings, consumer: Consumer, task: TaskId, epoch: in
     return tail
 
 
-def ask_bounds(around: Surroundings, consumer: Consumer, source: TopicPartition) -> Bounds | None:
+def ask_bounds(around: Reading, consumer: Consumer, source: TopicPartition) -> Bounds | None:
     """Log start and high watermark; None while no broker can tell."""
     try:
         return consumer.bounds(source, around.settings.bounds_timeout_s)
@@ -92,10 +99,15 @@ def warn_of_lost_start(source: TopicPartition, bounds: Bounds) -> None:
         log.warning("%s starts at offset %d: what was before cannot be restored", source, bounds.start)
 
 
-def _decide(
-    around: Surroundings, consumer: Consumer, source: TopicPartition, meta: StoreMeta | None, epoch: int
+def decide_when_known(
+    around: Reading, consumer: Consumer, source: TopicPartition, meta: StoreMeta | None, epoch: int
 ) -> tuple[UseBase | RestoreFully | Fresh, Bounds]:
-    """Ask for the log's bounds until something can be decided; nothing is deleted meanwhile."""
+    """Ask for the log's bounds until something can be decided; nothing is deleted meanwhile.
+
+    Raises:
+        RestoreStalledError: the bounds stay unknown.
+        StopRequestedError: asked to stop meanwhile.
+    """
     retention_ms = delete_retention_ms(around.topic.config)
     asked_s = around.clock.monotonic_s()
     while True:

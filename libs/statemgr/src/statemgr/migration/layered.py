@@ -137,7 +137,8 @@ class LayeredStore:
         """
         if entries:
             known = self._arriving.of(first, last)
-            self._put_arrived([pair for pair in entries if pair[0] not in known and pair[0][0] in self._open])
+            wanted = self._open.intersection(range(first, last + 1))
+            self._put_arrived([pair for pair in entries if pair[0][0] in wanted and pair[0] not in known])
 
     def complete_bins(self, first: int, last: int) -> None:
         """Note that everything of these bins is here; to be called after their data is (R9)."""
