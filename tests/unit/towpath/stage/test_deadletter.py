@@ -24,7 +24,7 @@ class Desk:
         self.kafka = FakeKafka()
         admin = self.kafka.admin()
         admin.create([TopicSpec(SOURCE, 2), TopicSpec(DEAD, 1, config or {})], 1, 1.0)
-        self.transactor = Transactor(self.kafka, "id", "pass-0", guarantee, self.kafka.clock)
+        self.transactor = Transactor(self.kafka, "app", "id", "pass-0", guarantee, self.kafka.clock)
         self.transactor.fence(lambda: False)
         self.metrics = StageMetrics("pass", "pass-0")
         self.letters = DeadLetters(pass_stage(), "pass-0", self.transactor, self.metrics, self.kafka.clock)

@@ -27,7 +27,7 @@ class Desk:
     def __init__(self, guarantee: Guarantee = Guarantee.EXACTLY_ONCE) -> None:
         self.kafka = FakeKafka()
         self.kafka.admin().create([TopicSpec(SINK, 1), TopicSpec(CHANGELOG, 2), TopicSpec(SOURCE, 1)], 1, 1.0)
-        self.transactor = Transactor(self.kafka, "kc.count.count-0", "count-0", guarantee, self.kafka.clock)
+        self.transactor = Transactor(self.kafka, "kc", "kc.count.count-0", "count-0", guarantee, self.kafka.clock)
         self.calls: list[str] = []
         self.kafka.on_call(lambda client, call: self.calls.append(call if client == "count-0" else f"{client}.{call}"))
 
@@ -111,7 +111,7 @@ def test_a_new_fence_means_a_new_instance_that_fences_the_former_owner() -> None
     desk = Desk().fenced()
     former = desk.transactor
     former.outputs(inner=False).produce(SINK, 0, None, b"out")
-    successor = Transactor(desk.kafka, "kc.count.count-0", "count-0", Guarantee.EXACTLY_ONCE, desk.kafka.clock)
+    successor = Transactor(desk.kafka, "kc", "kc.count.count-0", "count-0", Guarantee.EXACTLY_ONCE, desk.kafka.clock)
     successor.fence(lambda: False)
     with pytest.raises(ProducerLostError):
         former.commit([], {}, GROUP)

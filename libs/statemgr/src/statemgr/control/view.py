@@ -48,6 +48,10 @@ class TaskView:
         """Owner by the newest assignment."""
         return self.assigned.owner if self.assigned is not None else None
 
+    def assigned_elsewhere(self, replica: str, epoch: int) -> bool:
+        """Whether a replica that runs the task under ``epoch`` must let go of it: another owner, or a newer epoch."""
+        return self.assigned is not None and (self.owner != replica or self.epoch > epoch)
+
     @property
     def complete(self) -> bool:
         """Whether the newest owner has said that it needs no other's copy."""

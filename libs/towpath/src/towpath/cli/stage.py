@@ -27,8 +27,22 @@ def stage(
     query: QueryArgument,
     stage: Annotated[str, typer.Option(help="Stage to run", envvar="TOWPATH_STAGE")],
     bootstrap: BootstrapOption = None,
-    replica_index: Annotated[int | None, typer.Option(help="Index of this replica", show_default="0")] = None,
-    replica_count: Annotated[int | None, typer.Option(help="Number of replicas", show_default="1")] = None,
+    coordinator: Annotated[
+        str | None,
+        typer.Option(help="URL of the coordinator that says what this replica owns", show_default="a static plan"),
+    ] = None,
+    replica: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of this replica under a coordinator, the same after a restart", show_default="host name"
+        ),
+    ] = None,
+    replica_index: Annotated[
+        int | None, typer.Option(help="Index of this replica in a static plan", show_default="0")
+    ] = None,
+    replica_count: Annotated[
+        int | None, typer.Option(help="Number of replicas of a static plan", show_default="1")
+    ] = None,
     state_dir: StateDirOption = None,
     guarantee: Annotated[
         str | None, typer.Option(help="exactly-once or at-least-once", show_default="exactly-once")
@@ -52,6 +66,8 @@ def stage(
 ) -> None:
     """Run one replica of a stage until SIGTERM; it then commits and exits with 0 within 10 seconds.
 
+    Under a coordinator it first waits, at most drain_s, for its tasks to be moved away.
+
     Every option may also come from the environment as TOWPATH_<NAME>.
 
     Example: towpath stage queries.key_count --stage count --replica-index 0 --replica-count 2
@@ -70,6 +86,8 @@ def stage(
         "stage": stage,
         "query_settings": parse_pairs(set_, "--set"),
         "bootstrap": bootstrap,
+        "coordinator": coordinator,
+        "replica_name": replica,
         "replica_index": replica_index,
         "replica_count": replica_count,
         "state_dir": state_dir,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+import msgspec
+
 from statemgr.clock import Clock
+from statemgr.control.records import ControlRecord, Released
 from statemgr.errors import ProducerLostError
 from statemgr.kafka.ports import Consumer, TopicInfo
-from statemgr.layout import changelog_topic, consumer_group
+from statemgr.layout import HOT_KEY, changelog_topic, consumer_group
 from statemgr.state import TaskState
 from statemgr.store import StoreMeta
 from statemgr.types import TopicPartition
@@ -16,8 +19,18 @@ from towpath.stage.metrics import StageMetrics
 from towpath.stage.tasks import OwnedTask, owner_index, shown_offsets
 from towpath.stage.transaction import END_TIMEOUT_S, TaskChanges, Transactor
 
+HOT_KEYS = 4096
+"""Keys that a leaving task names as hot: at 100 bytes of key and value half a megabyte, sent in two chunks."""
+
 OFFSETS_REFRESH_S = 3600.0
 """Shown offsets are written again, changed or not: those of an idle partition would expire after a week (R2)."""
+
+
+def hot_entries(task: OwnedTask) -> list[tuple[bytes, bytes | None]]:
+    """The entry by which a leaving task's store names its hottest keys, for whoever takes over."""
+    if task.state is None:
+        return []
+    return [(HOT_KEY, msgspec.msgpack.encode(task.state.hot_keys(HOT_KEYS)))]
 
 
 class Committer:
@@ -26,6 +39,7 @@ class Committer:
     def __init__(
         self,
         plan: StagePlan,
+        replica: str,
         transactor: Transactor,
         consumer: Consumer,
         clock: Clock,
@@ -33,6 +47,7 @@ class Committer:
         offsets_interval_s: float,
     ) -> None:
         self._plan = plan
+        self._replica = replica
         self._transactor = transactor
         self._consumer = consumer
         self._clock = clock
@@ -63,11 +78,17 @@ class Committer:
             for source, offset in task.offsets().items():
                 position = self._consumer.position(source)
                 if position is not None and position > offset:
-                    task.advance(source.topic, position)
+                    task.skip(source.topic, position)
         return shown_offsets(tasks, self._shown)
 
     def commit(
-        self, tasks: Collection[OwnedTask], *, timeout_s: float = END_TIMEOUT_S, show_offsets: bool = False
+        self,
+        tasks: Collection[OwnedTask],
+        *,
+        timeout_s: float = END_TIMEOUT_S,
+        show_offsets: bool = False,
+        leaving: Collection[OwnedTask] = (),
+        facts: Sequence[ControlRecord] = (),
     ) -> None:
         """Commit what was processed, then write the same changes to the stores (R11).
 
@@ -75,6 +96,9 @@ class Committer:
             tasks: all tasks of the replica.
             timeout_s: for all steps together.
             show_offsets: refresh the shown offsets, due or not.
+            leaving: tasks of which this is the last transaction; the control log is told the cut, the store its hot
+                keys.
+            facts: further records for the control log.
 
         Raises:
             ProducerLostError, RetryableKafkaError: no definite yes; the caller drops everything (R4).
@@ -82,15 +106,22 @@ class Committer:
         """
         started_s = self._clock.monotonic_s()
         # First, because it lets positions pass markers, which belong to the progress.
-        due = self.offsets_due(tasks) or show_offsets
-        touched = [task for task in tasks if task.touched]
+        due = self.offsets_due(tasks) or show_offsets or bool(leaving)
+        last = {task.id for task in leaving}
+        touched = [task for task in tasks if task.touched or (task.id in last and task.state is not None)]
         changes = {task.id.partition: self._changes(task, task.state) for task in touched if task.state is not None}
         offsets = self._offsets(tasks, touched, due=due)
         self._transactor.begin()
-        self._transactor.commit(list(changes.values()), offsets, self._group, timeout_s)
+        self._transactor.commit(
+            list(changes.values()),
+            offsets,
+            self._group,
+            timeout_s,
+            facts=lambda: [*facts, *(self._released(task, changes.get(task.id.partition)) for task in leaving)],
+        )
         for task in touched:
             if task.state is not None:
-                task.state.apply(self._meta(changes[task.id.partition]))
+                task.state.apply(self._meta(changes[task.id.partition]), hot_entries(task) if task.id in last else ())
             task.touched = False
         if offsets:
             self._shown |= {source: offset for source, (offset, _) in offsets.items()}
@@ -100,6 +131,17 @@ class Committer:
 
     def _changes(self, task: OwnedTask, state: TaskState) -> TaskChanges:
         return TaskChanges(self._changelog, task.id.partition, state.changes(), task.progress())
+
+    def _released(self, task: OwnedTask, change: TaskChanges | None) -> Released:
+        return Released(
+            stage=task.id.stage,
+            partition=task.id.partition,
+            epoch=task.epoch,
+            owner=self._replica,
+            started=True,
+            offset=-1 if change is None else self._meta(change).offset,
+            progress=task.progress() if change is None else change.progress,
+        )
 
     def _meta(self, change: TaskChanges) -> StoreMeta:
         if change.progress_offset is None:

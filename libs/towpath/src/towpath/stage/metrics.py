@@ -5,11 +5,13 @@ Busy time, rows and queue wait per operator are what a performance model of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from time import perf_counter
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from statemgr.types import TopicPartition
 
 _LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -76,8 +78,14 @@ class StageMetrics:
         """Show a task's next input offset."""
         self._next.labels(**self._labels, topic=topic, partition=str(partition)).set(offset)
 
-    def released(self) -> None:
-        """Remove the series of tasks that are not owned any more."""
+    def released(self, sources: Iterable[TopicPartition]) -> None:
+        """Remove the series of a task that is not owned any more."""
+        for source in sources:
+            with suppress(KeyError):
+                self._next.remove(*self._labels.values(), source.topic, str(source.partition))
+
+    def released_all(self) -> None:
+        """Remove the series of all tasks: ownership was lost."""
         self._next.clear()
 
     def phase(self, phase: str) -> None:

@@ -5,7 +5,7 @@ To be called after the fence (R3): only then no former owner can add to changelo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -19,9 +19,10 @@ from statemgr.progress import Progress
 from statemgr.state import TaskState, cache_entries_for
 from statemgr.store import StoreBackend
 from statemgr.types import TaskId, TopicPartition
+from towpath.errors import StageStoppedError
 from towpath.query.plan import StagePlan
-from towpath.stage.assignment import STATIC_EPOCH
 from towpath.stage.metrics import StageMetrics
+from towpath.stage.parking import Parking
 from towpath.stage.settings import StageSettings
 from towpath.stage.start import Recorded, decide_start
 from towpath.stage.tasks import OwnedTask, noted_topic_id
@@ -78,36 +79,59 @@ class Ownership:
         self._say = say
         self._applied = 0
 
-    def acquire(self, partitions: Sequence[int], topics: Topics, pause: Callable[[float], object]) -> list[OwnedTask]:
+    def acquire(self, epochs: Mapping[int, int], topics: Topics, pause: Callable[[float], object]) -> list[OwnedTask]:
         """Restore the tasks and decide where each goes on reading.
 
+        Args:
+            epochs: partition → the epoch under which it is owned.
+            topics: the stage's topics.
+            pause: waits that many seconds.
+
         Raises:
+            StageStoppedError: a task's changelog was written under a later epoch.
             InputLostError: the input no longer has what a task needs, and the setting says stop.
             RestoreStalledError, StoreLockedError, …: see :func:`statemgr.changelog.restore.restore`.
             StopRequestedError: asked to stop meanwhile.
         """
-        ids = [TaskId(self._plan.name, partition) for partition in partitions]
-        if not ids:
+        targets = {TaskId(self._plan.name, partition): epoch for partition, epoch in epochs.items()}
+        if not targets:
             return []
-        restored = self._restore(ids, topics, pause) if self._plan.stateful else {}
-        consumer = self._kafka.consumer(name=f"{self._settings.replica}-offsets")
+        restored = self._restore(targets, topics, pause) if self._plan.stateful else {}
         try:
-            recorded = self._recorded(consumer, ids, topics, restored)
-            return [self._own(consumer, task, topics, recorded, restored, len(ids)) for task in ids]
+            return self.own(targets, topics, restored, share=len(targets))
         except BaseException:
             for item in restored.values():
                 item.store.close()
             raise
+
+    def own(
+        self, targets: Mapping[TaskId, int], topics: Topics, restored: Mapping[TaskId, RestoredTask], *, share: int
+    ) -> list[OwnedTask]:
+        """Decide where each task goes on reading; its state, if it has any, is there already.
+
+        Args:
+            targets: task → epoch.
+            topics: the stage's topics.
+            restored: task → its store and last progress record.
+            share: number of tasks that share the replica's cache.
+        """
+        consumer = self._kafka.consumer(name=f"{self._settings.replica}-offsets")
+        try:
+            recorded = self._recorded(consumer, targets, topics, restored)
+            return [
+                self._own(consumer, task, epoch, topics, recorded, restored.get(task), share)
+                for task, epoch in targets.items()
+            ]
         finally:
             consumer.close()
 
     def _restore(
-        self, ids: Sequence[TaskId], topics: Topics, pause: Callable[[float], object]
+        self, targets: Mapping[TaskId, int], topics: Topics, pause: Callable[[float], object]
     ) -> dict[TaskId, RestoredTask]:
         self._say("restoring state")
         self._applied = 0
         return restore(
-            dict.fromkeys(ids, STATIC_EPOCH),
+            targets,
             self._backend,
             self._kafka,
             topics.infos[changelog_topic(self._plan.app, self._plan.name)],
@@ -126,7 +150,7 @@ class Ownership:
     def _recorded(
         self,
         consumer: Consumer,
-        ids: Sequence[TaskId],
+        ids: Iterable[TaskId],
         topics: Topics,
         restored: Mapping[TaskId, RestoredTask],
     ) -> dict[TopicPartition, Recorded]:
@@ -150,24 +174,72 @@ class Ownership:
         self,
         consumer: Consumer,
         task: TaskId,
+        epoch: int,
         topics: Topics,
         recorded: Mapping[TopicPartition, Recorded],
-        restored: Mapping[TaskId, RestoredTask],
-        owned: int,
+        restored: RestoredTask | None,
+        share: int,
     ) -> OwnedTask:
+        progress = restored.progress if restored is not None else None
+        if progress is not None and progress.epoch > epoch:
+            raise StageStoppedError(
+                f"the changelog of {task} was written under epoch {progress.epoch}, this replica has {epoch}: another "
+                "coordinator or a static plan runs the same application. Stop one of them"
+            )
         positions = {
             source.topic: self._start(consumer, source, recorded.get(source), topics.infos[source.topic].topic_id)
             for source in topics.inputs_of(task.partition)
         }
-        topic_ids = {topic: topics.infos[topic].topic_id for topic in positions}
-        state = None
-        if task in restored:
-            item = restored[task]
-            cache = cache_entries_for(owned, self._settings.cache_entries)
-            state = TaskState(task, item.epoch, item.store, self._plan.tables, cache)
         # A task without a record writes one soon, so that "latest" stays the moment of the first start.
         new = any(source not in recorded for source in topics.inputs_of(task.partition))
-        return OwnedTask(task, STATIC_EPOCH, positions, topic_ids, state, touched=new)
+        return self._owned(task, epoch, topics, positions, restored, share, new=new)
+
+    def take_over(self, restored: RestoredTask, topics: Topics, share: int) -> OwnedTask | None:
+        """A task whose last owner was at work a moment ago: its progress record says where to go on, unasked.
+
+        Returns:
+            None where the record does not fit the inputs as they are; they must be asked then.
+        """
+        inputs = restored.progress.inputs if restored.progress is not None else {}
+        positions: dict[str, int] = {}
+        for source in topics.inputs_of(restored.task.partition):
+            known = inputs.get(source.topic)
+            if known is None or known.topic_id != topics.infos[source.topic].topic_id:
+                return None
+            positions[source.topic] = known.low
+        return self._owned(restored.task, restored.epoch, topics, positions, restored, share, new=False)
+
+    def _owned(
+        self,
+        task: TaskId,
+        epoch: int,
+        topics: Topics,
+        positions: dict[str, int],
+        restored: RestoredTask | None,
+        share: int,
+        *,
+        new: bool,
+    ) -> OwnedTask:
+        progress = restored.progress if restored is not None else None
+        past = progress.inputs if progress is not None else {}
+        undone = any(item.low < item.high for item in past.values())
+        return OwnedTask(
+            task,
+            epoch,
+            positions,
+            {topic: topics.infos[topic].topic_id for topic in positions},
+            self.state_of(restored, share),
+            touched=new,
+            parking=Parking(past) if undone else None,
+            recorded_watermarks=progress.watermarks if progress is not None else {},
+        )
+
+    def state_of(self, restored: RestoredTask | None, share: int) -> TaskState | None:
+        """The tables over a restored store, with a fair share of the replica's cache."""
+        if restored is None:
+            return None
+        cache = cache_entries_for(share, self._settings.cache_entries)
+        return TaskState(restored.task, restored.epoch, restored.store, self._plan.tables, cache)
 
     def _start(self, consumer: Consumer, source: TopicPartition, recorded: Recorded | None, topic_id: str) -> int:
         bounds = consumer.bounds(source, QUERY_TIMEOUT_S)
@@ -184,6 +256,6 @@ def _positions(task: TaskId, progress: Progress | None) -> dict[TopicPartition, 
     if progress is None:
         return {}
     return {
-        TopicPartition(topic, task.partition): Recorded(item.high, item.topic_id)
+        TopicPartition(topic, task.partition): Recorded(item.low, item.topic_id)
         for topic, item in progress.inputs.items()
     }

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import structlog
 
 from statemgr.clock import Clock
+from statemgr.control.records import ControlRecord
 from statemgr.errors import (
     CorruptStoreError,
     InputLostError,
@@ -27,8 +28,9 @@ from statemgr.layout import transactional_id
 from statemgr.state import TaskState
 from statemgr.store import StoreBackend
 from towpath.query.plan import Format, StagePlan
-from towpath.stage.assignment import StaticAssignment
+from towpath.stage.assignment import STATIC_EPOCH, StaticAssignment
 from towpath.stage.committer import Committer
+from towpath.stage.coordinated import Coordinated
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.ownership import Ownership, Topics
 from towpath.stage.phases import Phase, PhaseMachine
@@ -50,6 +52,9 @@ log = structlog.get_logger()
 
 IDLE_WAIT_S = 0.1
 """Longest wait for input; also how soon a replica notices that it was asked to stop."""
+
+ALERT_S = 0.005
+"""Longest wait, and interval of batches, while a move is near: a release is to take at most 20 ms (R16)."""
 
 LEAST_WAIT_S = 0.001
 """Shortest wait for input that is one: the client counts in milliseconds."""
@@ -91,7 +96,9 @@ class Replica:
         metrics: StageMetrics,
         controls: Controls,
         make_processor: MakeProcessor = FrameProcessor,
+        coordinated: Coordinated | None = None,
     ) -> None:
+        """``coordinated``: what says which tasks are owned; None: the static plan in the settings."""
         self._plan = plan
         self._settings = settings
         self._kafka = kafka
@@ -106,16 +113,25 @@ class Replica:
             else settings.json_batch_records
         )
         self._batch_records = first_batch_records(self._most_records)
+        self._alert_records = first_batch_records(self._most_records)
         self._consumer = kafka.consumer(name=settings.replica)
+        self._coordinated = coordinated
         self._transactor = Transactor(
             kafka,
+            plan.app,
             transactional_id(plan.app, plan.name, settings.replica),
             settings.replica,
             settings.guarantee,
             clock,
         )
         self._committer = Committer(
-            plan, self._transactor, self._consumer, clock, metrics, settings.offsets_interval_ms / 1000
+            plan,
+            settings.replica,
+            self._transactor,
+            self._consumer,
+            clock,
+            metrics,
+            settings.offsets_interval_ms / 1000,
         )
         exactly_once = settings.guarantee is Guarantee.EXACTLY_ONCE
         self._outputs_wait = exactly_once or any(output.inner for output in plan.outputs)
@@ -199,27 +215,23 @@ class Replica:
         if again:  # a topic that was made anew may be why ownership was lost
             topics = self._prepare()
         self._topics = topics
-        ownership = Ownership(
-            self._plan,
-            self._settings,
-            self._kafka,
-            self._backend,
-            self._clock,
-            self._metrics,
-            self._controls.stopping,
-            self._at,
-        )
-        assignment = StaticAssignment(self._settings.replica_index, self._settings.replica_count)
-        partitions = assignment.partitions(topics.tasks)
-        self._tasks = owner_index(ownership.acquire(partitions, topics, self._controls.pause))
+        if self._coordinated is None:
+            self._acquire_planned(topics)
+        else:
+            self._tasks = {}
         self._consumer.assign(
-            {source: offset for task in self._tasks.values() for source, offset in task.offsets().items()}
+            {source: offset for task in self._tasks.values() for source, offset in task.reads_from().items()}
         )
         self._processor.own(self._tasks, topics)
         self._committer.begin_ownership(topics.infos)
+        if self._coordinated is not None:
+            self._begin_coordinated(self._coordinated, topics)
         self._machine.to(Phase.RUNNING)
         self.lost_s = None
-        log.info("running", tasks=sorted(self._tasks) or "none: more replicas than tasks, idle")
+        if self._coordinated is None:
+            log.info("running", tasks=sorted(self._tasks) or "none: more replicas than tasks, idle")
+        else:
+            log.info("running, tasks as the control log says")
 
     def step(self) -> int:
         """Take one batch, process it, and commit when due.
@@ -231,14 +243,18 @@ class Replica:
             ProducerLostError: ownership is lost; everything must be dropped (R4).
         """
         self._processor.report()
+        if self._coordinated is not None:
+            self._follow(self._coordinated)
         self._at("waiting for input")
-        self._controls.pause(breath_s(self._clock.monotonic_s() - self._batch_s, self._batch_interval_s, self._backlog))
-        messages = self._consumer.consume(self._batch_records, self._poll_timeout_s())
+        self._controls.pause(breath_s(self._clock.monotonic_s() - self._batch_s, self._interval_s(), self._backlog))
+        messages = self._consumer.consume(self._batch_limit(), self._poll_timeout_s())
         # Of the largest batch: slow operators, which take less, get a transaction for each batch.
         self._backlog = len(messages) * 2 >= self._most_records
         if messages:
             self._batch_s = self._clock.monotonic_s()
             self._process_timed(messages)
+        if self._coordinated is not None:
+            self._processor.resume(self._clock.monotonic_s())
         if should_commit(self._facts(), self._limits) or self._offsets_due():
             self._commit()
         return len(messages)
@@ -273,16 +289,68 @@ class Replica:
             state.discard()
             state.close()
         self._tasks = {}
+        if self._coordinated is not None:
+            self._coordinated.drop()
         self._processor.drop()
-        self._metrics.released()
+        self._metrics.released_all()
         self._transactor.close()
 
     def _turn_until_stopped(self) -> None:
         try:
-            while not self._controls.stopping():
+            while not self._may_leave():
                 self.turn()
         except StopRequestedError as stopped:
             log.info(str(stopped))
+
+    def _may_leave(self) -> bool:
+        """Whether the replica was asked to stop and nobody waits for its tasks to be moved away first (R20)."""
+        if not self._controls.stopping():
+            return False
+        return self._coordinated is None or self.phase is not Phase.RUNNING or self._coordinated.may_leave(self._tasks)
+
+    def _acquire_planned(self, topics: Topics) -> None:
+        ownership = Ownership(
+            self._plan,
+            self._settings,
+            self._kafka,
+            self._backend,
+            self._clock,
+            self._metrics,
+            self._controls.stopping,
+            self._at,
+        )
+        assignment = StaticAssignment(self._settings.replica_index, self._settings.replica_count)
+        epochs = dict.fromkeys(assignment.partitions(topics.tasks), STATIC_EPOCH)
+        self._tasks = owner_index(ownership.acquire(epochs, topics, self._controls.pause))
+
+    def _begin_coordinated(self, coordinated: Coordinated, topics: Topics) -> None:
+        self._at("reading the control log")
+        facts = coordinated.begin(topics, self._controls.stopping, fill_first=self._processor.opaque)
+        if facts:
+            self._commit(facts=facts)
+
+    def _follow(self, coordinated: Coordinated) -> None:
+        """Let go of tasks that are no longer ours, and take those that are now."""
+        self._at("following the control log")
+        changes = coordinated.turn(self._tasks, self.phase)
+        if changes.leaving or changes.facts:
+            self._commit(leaving=changes.leaving, facts=changes.facts)
+            coordinated.committed(changes.facts)
+        for task in changes.leaving:
+            self._let_go(coordinated, task)
+        for task in changes.arrived:
+            self._tasks[task.id.partition] = task
+            self._consumer.add(task.reads_from())
+            log.info("owns", task=str(task.id), epoch=task.epoch, complete=task.migration is None)
+        if (changes.leaving or changes.arrived) and self._topics is not None:
+            self._processor.own(self._tasks, self._topics)
+
+    def _let_go(self, coordinated: Coordinated, task: OwnedTask) -> None:
+        self._consumer.remove(list(task.offsets()))
+        del self._tasks[task.id.partition]
+        self._metrics.released(task.offsets())
+        coordinated.put_away(task)
+        log.info("released", task=str(task.id), epoch=task.epoch)
 
     def _start_over(self, cause: StateError) -> None:
         self.drop(str(cause))
@@ -323,9 +391,18 @@ class Replica:
             took_s = self._clock.monotonic_s() - began_s
             self._batch_records = next_batch_records(self._batch_records, self._most_records, len(messages), took_s)
 
-    def _commit(self, timeout_s: float = END_TIMEOUT_S, *, show_offsets: bool = False) -> None:
+    def _commit(
+        self,
+        timeout_s: float = END_TIMEOUT_S,
+        *,
+        show_offsets: bool = False,
+        leaving: Sequence[OwnedTask] = (),
+        facts: Sequence[ControlRecord] = (),
+    ) -> None:
         self._at("committing")
-        self._committer.commit(self._tasks.values(), timeout_s=timeout_s, show_offsets=show_offsets)
+        self._committer.commit(
+            self._tasks.values(), timeout_s=timeout_s, show_offsets=show_offsets, leaving=leaving, facts=facts
+        )
         self._processor.committed()
         self._backoff_s = FIRST_BACKOFF_S
 
@@ -340,9 +417,19 @@ class Replica:
             stopping=self._controls.stopping(),
         )
 
+    @property
+    def _alert(self) -> bool:
+        return self._coordinated is not None and self._coordinated.alert(self._tasks)
+
+    def _interval_s(self) -> float:
+        return min(ALERT_S, self._batch_interval_s) if self._alert else self._batch_interval_s
+
+    def _batch_limit(self) -> int:
+        return min(self._batch_records, self._alert_records) if self._alert else self._batch_records
+
     def _poll_timeout_s(self) -> float:
         if not self._transactor.open:
-            return IDLE_WAIT_S
+            return ALERT_S if self._alert else IDLE_WAIT_S
         return 0.0 if self._backlog else max(LEAST_WAIT_S, self._limits.interval_s - self._transactor.open_s)
 
     def _states(self) -> dict[int, TaskState]:

@@ -17,6 +17,7 @@ from towpath.query.plan import StagePlan
 from towpath.stage.connect import connect
 from towpath.stage.exits import EXIT_OK, EXIT_STOPPED, survive
 from towpath.stage.health import HttpServer, application, stalled
+from towpath.stage.joining import join
 from towpath.stage.logs import configure_logging
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.replica import Controls, Replica
@@ -52,19 +53,27 @@ def _run(plan: StagePlan, settings: StageSettings, signals: StopSignals) -> int:
     clock = SystemClock()
     stop = signals.event
     metrics = StageMetrics(plan.name, settings.replica)
+    backend = open_backend(plan, settings, stop.is_set)
+    coordinated = (
+        join(plan, settings, kafka, backend, clock, metrics, stop.is_set, stop.wait) if settings.coordinator else None
+    )
     replica = Replica(
         plan,
         settings,
         kafka,
-        open_backend(plan, settings, stop.is_set),
+        backend,
         clock,
         metrics,
         Controls(stop.is_set, stop.wait),
+        coordinated=coordinated,
     )
     signals.at_work_on = lambda: replica.work.what
     server = HttpServer(application(replica, metrics, clock, settings.stall_s), settings.http_host, settings.http_port)
     port = server.start()
-    log.info("starting", app=plan.app, tasks_of=f"{settings.replica_index}/{settings.replica_count}", http=port)
+    if coordinated is not None:
+        coordinated.http_address = f"{settings.http_host}:{port}"
+    tasks_of = settings.coordinator or f"{settings.replica_index}/{settings.replica_count}"
+    log.info("starting", app=plan.app, tasks_of=tasks_of, http=port)
     watchdog = threading.Thread(target=_watch, args=(replica, clock, settings.stall_s, stop), daemon=True)
     watchdog.start()
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -37,6 +38,15 @@ class StageSettings(BaseSettings):
     kafka_config: Path | None = Field(default=None, description="file of key=value client properties (TLS, SASL)")
     replica_index: int = Field(default=0, ge=0, description="index of this replica in the static plan")
     replica_count: int = Field(default=1, ge=1, description="number of replicas in the static plan")
+    coordinator: str | None = Field(
+        default=None, description="URL of the coordinator, which then says what this replica owns; else a static plan"
+    )
+    replica_name: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+        description="name of this replica, unique in the application and the same after a restart; by default the "
+        "host's under a coordinator",
+    )
     state_dir: Path = Field(default=Path("build/state"), description="directory of this machine's stores")
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     start_from: Literal["earliest", "latest"] = Field(
@@ -61,13 +71,18 @@ class StageSettings(BaseSettings):
     memory_mb: int = Field(default=256, ge=16, description="RocksDB block cache and write buffers of a replica")
     wait_s: float = Field(default=60.0, gt=0, description="longest wait for broker and topics at start")
     stall_s: float = Field(default=30.0, gt=0, description="a batch in progress for this long turns health red")
+    drain_s: float = Field(
+        default=60.0, ge=0, description="longest wait for the tasks to be moved away after SIGTERM, with a coordinator"
+    )
     http_host: str = Field(default="127.0.0.1", description="address of health and metrics")
     http_port: int = Field(default=0, ge=0, le=65535, description="port of health and metrics; 0: a free one")
 
     @property
     def replica(self) -> str:
         """Name of the replica; its transactional id and its directory derive from it."""
-        return f"{self.stage}-{self.replica_index}"
+        if self.replica_name is not None:
+            return self.replica_name
+        return socket.gethostname() if self.coordinator else f"{self.stage}-{self.replica_index}"
 
 
 def load_settings(*layers: Mapping[str, Any]) -> StageSettings:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from statemgr.clock import Clock
+from statemgr.control.records import ControlRecord, control_key, encode_control
 from statemgr.errors import ProducerLostError, RetryableKafkaError, StopRequestedError
 from statemgr.kafka.ports import Kafka, Producer
-from statemgr.layout import PROGRESS_KEY
+from statemgr.layout import PROGRESS_KEY, control_topic
 from statemgr.progress import Progress, encode_progress
 from statemgr.types import TopicPartition
 from towpath.errors import TowpathError
@@ -32,6 +33,13 @@ FINAL_END_TIMEOUT_S = 4.0
 """The last commit before leaving; a replica is to be gone 10 s after SIGTERM, whatever the broker does."""
 
 _LEAST_TIMEOUT_S = 0.01
+
+CONTROL_PARTITION = 0
+"""The control log has one partition, so that its offsets order all facts."""
+
+
+def _nothing() -> Sequence[ControlRecord]:
+    return ()
 
 
 @dataclass
@@ -52,8 +60,11 @@ class TaskChanges:
 class Transactor:
     """Owns the producers of a replica."""
 
-    def __init__(self, kafka: Kafka, transactional_id: str, replica: str, guarantee: Guarantee, clock: Clock) -> None:
+    def __init__(
+        self, kafka: Kafka, app: str, transactional_id: str, replica: str, guarantee: Guarantee, clock: Clock
+    ) -> None:
         self._kafka = kafka
+        self._control = control_topic(app)
         self._id = transactional_id
         self._replica = replica
         self._outside = guarantee is Guarantee.AT_LEAST_ONCE
@@ -109,8 +120,17 @@ class Transactor:
         offsets: Mapping[TopicPartition, tuple[int, str]],
         group: str,
         timeout_s: float = END_TIMEOUT_S,
+        facts: Callable[[], Sequence[ControlRecord]] = _nothing,
     ) -> None:
         """End the transaction before the deadline; afterwards every change knows where its progress record lies.
+
+        Args:
+            changes: what each task adds.
+            offsets: input → next offset and metadata, shown by the group.
+            group: the stage's group.
+            timeout_s: for all steps together.
+            facts: gives the records for the control log; called when every change knows where its progress record
+                lies.
 
         Raises:
             ProducerLostError: fenced, or no definite answer; the caller drops everything (R4).
@@ -133,6 +153,8 @@ class Transactor:
         if offsets:
             producer.send_offsets(offsets, group, self._left(deadline_s))
         producer.flush(self._left(deadline_s))
+        for fact in facts():
+            producer.produce(self._control, CONTROL_PARTITION, control_key(fact), encode_control(fact))
         producer.commit(self._left(deadline_s))
         self._begun_s = None
 

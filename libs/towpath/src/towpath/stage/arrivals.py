@@ -1,0 +1,262 @@
+"""Tasks on their way to this replica: from assignment to the first row.
+
+::
+
+    assigned ──▶ waiting ──▶ asking ──▶ opening ──▶ filling ──▶ arrived
+                  │  every     │  ▲       the store   only where all state must be
+                  │  earlier   └──┘       is made     there before the first row
+                  │  owner        a       ready
+                  │  has ended    holder
+                  │               did not answer
+                  └──▶ passed on: assigned to another meanwhile, and never started here
+
+    hint "prepare" ──▶ prepared: store opened or copied, state manager warm; used if the assignment comes
+
+Pure of waiting: what takes time is a :class:`~statemgr.migration.ports.Pending` that is looked at once a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import structlog
+
+from statemgr.clock import Clock
+from statemgr.control.records import Assigned, Layer, Released, Strategy
+from statemgr.control.view import ControlView
+from statemgr.errors import HolderUnavailableError, NoSuchCopyError, StaleRequestError
+from statemgr.migration.ports import Address, Description, Pending, StateClient
+from statemgr.types import TaskId
+from towpath.coordinator.messages import Prepare, TaskReport
+from towpath.stage.opener import Opener
+from towpath.stage.ownership import Topics
+from towpath.stage.preparations import Preparations
+from towpath.stage.tasks import OwnedTask
+
+log = structlog.get_logger()
+
+ASK_TIMEOUT_S = 1.0
+"""One question what a holder has: opening a secondary takes 0.25 s on a busy machine, four times that."""
+
+COPY_BUDGET_S = 0.002
+"""Time a turn may spend on copies for moves to come: half of what it spends on tasks that run already."""
+
+FILLED_FIRST = frozenset({Strategy.BLOCK, Strategy.PRECOPY, Strategy.STANDBY})
+"""Strategies by which a task has all of its state before its first row."""
+
+FILL_BUDGET_S = 0.05
+"""Time a turn may spend on a task that does not run before it is filled; other tasks still get their turns."""
+
+
+class ArrivalPhase(StrEnum):
+    """Where an arriving task stands."""
+
+    WAITING = "waiting"
+    ASKING = "asking"
+    OPENING = "opening"
+    FILLING = "filling"
+
+
+@dataclass
+class Arrival:
+    """One arriving task.
+
+    Attributes:
+        assigned: the assignment.
+        phase: where it stands.
+        asked: layer → the holder's answer to come.
+        opening: the task to come.
+        task: the task, once its store is open but not yet filled.
+        since_s: when the phase began.
+    """
+
+    assigned: Assigned
+    phase: ArrivalPhase
+    since_s: float
+    asked: dict[Layer, Pending[Description]] = field(default_factory=dict)
+    opening: Pending[OwnedTask] | None = None
+    task: OwnedTask | None = None
+
+
+class Arrivals:
+    """All arriving tasks of one replica.
+
+    Args:
+        replica: this replica's name.
+        opener: makes stores ready.
+        client: asks state managers.
+        preparations: what was done before the assignment.
+        clock: time.
+    """
+
+    def __init__(
+        self, replica: str, opener: Opener, client: StateClient, preparations: Preparations, clock: Clock
+    ) -> None:
+        self._preparations = preparations
+        self._replica = replica
+        self._opener = opener
+        self._client = client
+        self._clock = clock
+        self._fill_first = False
+        self._arriving: dict[TaskId, Arrival] = {}
+
+    def begin(self, topics: Topics, *, fill_first: bool) -> None:
+        """Start anew after a fence.
+
+        Args:
+            topics: the stage's topics.
+            fill_first: whether every task needs all of its state before its first row (its operators can't say which
+                keys a row needs).
+        """
+        self._fill_first = fill_first
+        self._opener.begin(topics)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a task is on its way."""
+        return bool(self._arriving)
+
+    def expect(self, view: ControlView, held: Mapping[TaskId, int]) -> list[Released]:
+        """Take up what the log assigns to this replica and it does not run; drop what was assigned away.
+
+        Returns:
+            Releases by which tasks are passed on that never ran here.
+        """
+        passed = [release for task in list(self._arriving) if (release := self._drop_if_superseded(task, view))]
+        for task in view.owned_by(self._opener.stage, self._replica):
+            assigned = view.of(task).assigned
+            if assigned is not None and held.get(task) != assigned.epoch and task not in self._arriving:
+                self._arriving[task] = Arrival(assigned, ArrivalPhase.WAITING, self._clock.monotonic_s())
+                freed = self._preparations.take(task, assigned.epoch)
+                if freed is not None:
+                    self._opener.hold(task, freed)
+        return passed
+
+    def turn(self, view: ControlView) -> list[OwnedTask]:
+        """Move every arriving task on as far as it goes; gives those that may run."""
+        self._opener.turn()
+        self._preparations.turn(COPY_BUDGET_S)
+        arrived = []
+        for task, arrival in list(self._arriving.items()):
+            ready = self._move_on(task, arrival, view)
+            if ready is not None:
+                del self._arriving[task]
+                arrived.append(ready)
+        return arrived
+
+    def prepare(self, hints: Sequence[Prepare], view: ControlView) -> None:
+        """Heed hints about tasks that will probably come; those that the log has overtaken are void."""
+        self._preparations.heed(
+            [hint for hint in hints if view.of(TaskId(self._opener.stage, hint.partition)).epoch < hint.epoch]
+        )
+
+    def ready(self) -> list[tuple[TaskId, int]]:
+        """Tasks that may be assigned to this replica now, with their epochs."""
+        return self._preparations.ready()
+
+    def reports(self) -> list[TaskReport]:
+        """What the coordinator is told of them."""
+        return [
+            TaskReport(
+                partition=task.partition,
+                epoch=arrival.assigned.epoch,
+                state=str(arrival.phase),
+                complete=False,
+                migration=arrival.task.migration.report() if arrival.task and arrival.task.migration else None,
+                lag=None,
+            )
+            for task, arrival in self._arriving.items()
+        ]
+
+    def put_away(self, task: OwnedTask) -> None:
+        """Close the store of a task that was released."""
+        self._opener.put_away(task)
+
+    def drop(self) -> None:
+        """Forget all of them, and close what was opened."""
+        for arrival in self._arriving.values():
+            self._abandon(arrival)
+        self._arriving = {}
+        self._opener.drop()
+        self._preparations.drop()
+
+    def _move_on(self, task: TaskId, arrival: Arrival, view: ControlView) -> OwnedTask | None:
+        if arrival.phase is ArrivalPhase.WAITING and view.may_start(task, self._replica):
+            self._begin(task, arrival, view)
+        if arrival.phase is ArrivalPhase.ASKING and all(pending.done() for pending in arrival.asked.values()):
+            self._open(task, arrival, view)
+        if arrival.phase is ArrivalPhase.OPENING and arrival.opening is not None and arrival.opening.done():
+            arrival.task = arrival.opening.result()
+            self._to(arrival, ArrivalPhase.FILLING)
+        if arrival.phase is ArrivalPhase.FILLING and arrival.task is not None and self._filled(arrival):
+            return arrival.task
+        return None
+
+    def _begin(self, task: TaskId, arrival: Arrival, view: ControlView) -> None:
+        """Every earlier owner has ended: ask the holders, unless the log says all there is to know."""
+        assigned, released = arrival.assigned, view.of(task).released
+        if self._opener.needs_no_description(assigned, released):
+            self._open(task, arrival, view)
+            return
+        arrival.asked = {
+            layer: self._client.describe(Address(task, layer, assigned.epoch), -1, ASK_TIMEOUT_S)
+            for layer in assigned.layers
+        }
+        self._to(arrival, ArrivalPhase.ASKING)
+        if not arrival.asked:
+            self._open(task, arrival, view)
+
+    def _open(self, task: TaskId, arrival: Arrival, view: ControlView) -> None:
+        described = {layer: _outcome(layer, pending) for layer, pending in arrival.asked.items()}
+        arrival.opening = self._opener.open(arrival.assigned, view.of(task).released, described)
+        self._to(arrival, ArrivalPhase.OPENING)
+
+    def _filled(self, arrival: Arrival) -> bool:
+        """Whether the first row may be processed."""
+        task = arrival.task
+        if task is None or task.migration is None:
+            return True
+        if not (self._fill_first or arrival.assigned.manner.strategy in FILLED_FIRST):
+            return True
+        task.migration.hurry()
+        task.migration.advance(self._clock.monotonic_s(), FILL_BUDGET_S)
+        return task.settle()
+
+    def _drop_if_superseded(self, task: TaskId, view: ControlView) -> Released | None:
+        """Let go of a task that was assigned anew; pass on what is known once nobody before can be at work."""
+        arrival, newest = self._arriving[task], view.of(task)
+        epoch = arrival.assigned.epoch
+        if newest.epoch == epoch or any(tenure.epoch < epoch for tenure in view.unended(task)):
+            return None
+        self._abandon(arrival)
+        del self._arriving[task]
+        before = newest.released
+        if before is not None and before.epoch >= epoch:
+            return None
+        known = before if before is not None and before.epoch == epoch - 1 else None
+        return Released(
+            stage=task.stage,
+            partition=task.partition,
+            epoch=epoch,
+            owner=self._replica,
+            started=False,
+            offset=known.offset if known is not None else -1,
+            progress=known.progress if known is not None else None,
+        )
+
+    def _abandon(self, arrival: Arrival) -> None:
+        self._opener.abandon(arrival.opening, arrival.task)
+
+    def _to(self, arrival: Arrival, phase: ArrivalPhase) -> None:
+        arrival.phase, arrival.since_s = phase, self._clock.monotonic_s()
+
+
+def _outcome(layer: Layer, pending: Pending[Description]) -> Description | None:
+    """What a holder has; None where it has no such copy or does not answer."""
+    try:
+        return pending.result()
+    except (HolderUnavailableError, NoSuchCopyError, StaleRequestError) as error:
+        log.warning("a copy can't be used", holder=layer.holder, epoch=layer.epoch, cause=str(error))
+        return None

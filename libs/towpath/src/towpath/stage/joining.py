@@ -1,0 +1,83 @@
+"""Wires a replica to its coordinator: control log, heartbeats, state managers."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from statemgr.clock import Clock
+from statemgr.control.log import ControlReader
+from statemgr.kafka.ports import Kafka
+from statemgr.layout import ENDPOINT_FILE
+from statemgr.sidecar.client import GrpcStateClient
+from statemgr.store import StoreBackend
+from towpath.coordinator.client import CoordinatorClient
+from towpath.query.plan import StagePlan
+from towpath.stage.arrivals import Arrivals
+from towpath.stage.background import Background
+from towpath.stage.coordinated import Coordinated, Identity
+from towpath.stage.copying import CopyMaker
+from towpath.stage.link import HttpLink
+from towpath.stage.metrics import StageMetrics
+from towpath.stage.opener import Opener
+from towpath.stage.preparations import Preparations
+from towpath.stage.settings import StageSettings
+
+
+class _Endpoint(msgspec.Struct):
+    host: str
+    port: int
+
+
+def state_address(directory: Path) -> str:
+    """Address of the state manager that serves a replica's directory; empty while there is none."""
+    with suppress(OSError, msgspec.MsgspecError):
+        found = msgspec.json.decode((directory / ENDPOINT_FILE).read_bytes(), type=_Endpoint)
+        return f"{found.host}:{found.port}"
+    return ""
+
+
+def join(
+    plan: StagePlan,
+    settings: StageSettings,
+    kafka: Kafka,
+    backend: StoreBackend,
+    clock: Clock,
+    metrics: StageMetrics,
+    stopping: Callable[[], bool],
+    pause: Callable[[float], object],
+) -> Coordinated:
+    """Everything that a replica needs to follow the control log.
+
+    Args:
+        plan: the stage.
+        settings: with ``coordinator`` set.
+        kafka: the cluster.
+        backend: the replica's stores.
+        clock: time.
+        metrics: of the replica.
+        stopping: whether the process was asked to stop.
+        pause: waits that many seconds, or until then.
+    """
+    replica, directory = settings.replica, settings.state_dir / plan.app / settings.replica
+    holders: dict[str, str] = {}
+    client = GrpcStateClient(lambda layer: holders.get(layer.holder, layer.address))
+    spawn = Background(replica)
+    opener = Opener(plan, settings, kafka, backend, clock, metrics, client, spawn, stopping, pause)
+    copies = CopyMaker(client, backend, clock, spawn, opener.make_job, opener.top_up, pause)
+    preparations = Preparations(plan.name, client, copies, clock)
+    coordinator = CoordinatorClient(settings.coordinator or "")
+    return Coordinated(
+        Identity(plan.name, replica, uuid.uuid4().hex),
+        ControlReader(kafka, plan.app, f"{replica}-control", clock),
+        Arrivals(replica, opener, client, preparations, clock),
+        HttpLink(lambda beat: coordinator.heartbeat(plan.name, replica, beat)),
+        clock,
+        holders=holders,
+        state_address=lambda: state_address(directory),
+        drain_s=settings.drain_s,
+    )

@@ -1,0 +1,52 @@
+"""A task that runs while part of its state is still elsewhere: the job, as the replica's loop sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from statemgr.migration.job import MigrationJob
+
+
+class Migration:
+    """The way of one task's state to this replica.
+
+    Args:
+        job: asks the holders and installs what they answer.
+        resolved: told the store keys whose state has arrived (or is known to be absent).
+    """
+
+    def __init__(self, job: MigrationJob, resolved: Callable[[Sequence[bytes]], None]) -> None:
+        self.job = job
+        self._resolved = resolved
+
+    @property
+    def complete(self) -> bool:
+        """Whether no other's copy is needed any more."""
+        return self.job.complete
+
+    def request(self, keys: Sequence[bytes]) -> None:
+        """Fetch these store keys soon: rows wait for them."""
+        self.job.request(list(keys))
+
+    def advance(self, now_s: float, budget_s: float) -> None:
+        """Install what has arrived, and ask for more.
+
+        Args:
+            now_s: monotonic seconds.
+            budget_s: time for what nobody waits for.
+        """
+        arrived = self.job.poll(now_s, budget_s)
+        if arrived:
+            self._resolved(list(arrived))
+
+    def hurry(self) -> None:
+        """Bring the rest without pacing: a holder wants to leave, or nothing runs before it is there."""
+        self.job.hurry()
+
+    def report(self) -> dict[str, Any]:
+        """How far it has come, for the coordinator and for people."""
+        progress: dict[str, Any] = msgspec.to_builtins(self.job.progress())
+        return progress | {"stalled": self.job.stalled}

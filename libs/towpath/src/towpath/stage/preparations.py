@@ -1,0 +1,142 @@
+"""Tasks that will probably come to this replica: what can be done before the assignment is.
+
+::
+
+    hint ──▶ warming: the holder opens its secondary, connections are made ──▶ ready
+         └─▶ copying (precopy, standby): all of the owner's state, while it works on ──▶ ready ──▶ standby: topped up
+    no hint any more, and no assignment ──▶ forgotten, the copy deleted
+
+A copy is an ordinary store of the coming epoch, complete up to some X; the assignment makes it the base. Until then it
+decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from statemgr.clock import Clock
+from statemgr.control.records import Strategy
+from statemgr.errors import StateError
+from statemgr.migration.ports import Address, Description, Pending, StateClient
+from statemgr.types import TaskId
+from towpath.coordinator.messages import Prepare
+from towpath.stage.copying import Copy, CopyMaker
+
+log = structlog.get_logger()
+
+WARM_TIMEOUT_S = 1.0
+"""Opening a secondary takes 0.25 s on a busy machine; the move comes anyway, only less smoothly."""
+
+FORGET_S = 30.0
+"""A hint comes with every heartbeat; after so long without one the coordinator has changed its mind, or is away."""
+
+TOP_UP_S = 1.0
+"""How far behind its owner a standby copy may fall before it is topped up."""
+
+COPYING = frozenset({Strategy.PRECOPY, Strategy.STANDBY})
+"""Strategies whose state is copied before the move."""
+
+
+@dataclass
+class _Preparation:
+    hint: Prepare
+    hinted_s: float
+    warming: list[Pending[Description]] = field(default_factory=list)
+    copy: Copy | None = None
+    topped_s: float = float("-inf")
+
+    @property
+    def ready(self) -> bool:
+        return self.copy.complete if self.copy is not None else all(pending.done() for pending in self.warming)
+
+
+class Preparations:
+    """All preparations of one replica.
+
+    Args:
+        stage: its stage.
+        client: asks state managers.
+        copies: makes copies of stores.
+        clock: time.
+    """
+
+    def __init__(self, stage: str, client: StateClient, copies: CopyMaker, clock: Clock) -> None:
+        self._stage = stage
+        self._client = client
+        self._copies = copies
+        self._clock = clock
+        self._prepared: dict[TaskId, _Preparation] = {}
+
+    def heed(self, hints: Sequence[Prepare]) -> None:
+        """Begin what is new, and go on with what is hinted at again."""
+        now_s = self._clock.monotonic_s()
+        for hint in hints:
+            task = TaskId(self._stage, hint.partition)
+            known = self._prepared.get(task)
+            if known is not None and known.hint.epoch == hint.epoch:
+                known.hinted_s = now_s
+                continue
+            if known is not None:
+                self._forget(task)
+            self._prepared[task] = self._begin(task, hint, now_s)
+
+    def turn(self, budget_s: float) -> None:
+        """Go on with copies, and forget what nobody hints at any more."""
+        now_s = self._clock.monotonic_s()
+        for task, prepared in list(self._prepared.items()):
+            if now_s - prepared.hinted_s >= FORGET_S:
+                self._forget(task)
+            elif prepared.copy is not None:
+                self._advance(task, prepared, now_s, budget_s)
+
+    def ready(self) -> list[tuple[TaskId, int]]:
+        """Tasks for which nothing more can be done before the assignment, with their epochs."""
+        return [(task, prepared.hint.epoch) for task, prepared in self._prepared.items() if prepared.ready]
+
+    def take(self, task: TaskId, epoch: int) -> Pending[None] | None:
+        """The assignment has come: its store is free to be opened once what this gives is done.
+
+        A preparation for another epoch is forgotten.
+        """
+        prepared = self._prepared.pop(task, None)
+        if prepared is None or prepared.copy is None:
+            return None
+        return prepared.copy.close(keep=prepared.hint.epoch == epoch)
+
+    def drop(self) -> None:
+        """Forget all; complete copies stay on disk and are checked like any store."""
+        for task in list(self._prepared):
+            self._forget(task)
+
+    def _begin(self, task: TaskId, hint: Prepare, now_s: float) -> _Preparation:
+        log.info("preparing", task=str(task), epoch=hint.epoch, strategy=str(hint.manner.strategy))
+        prepared = _Preparation(hint, now_s)
+        if hint.layers and hint.manner.strategy in COPYING:
+            prepared.copy = self._copies.begin(task, hint)
+        else:
+            prepared.warming = [
+                self._client.describe(Address(task, layer, hint.epoch), -1, WARM_TIMEOUT_S) for layer in hint.layers
+            ]
+        return prepared
+
+    def _advance(self, task: TaskId, prepared: _Preparation, now_s: float, budget_s: float) -> None:
+        copy = prepared.copy
+        if copy is None:
+            return
+        try:
+            copy.advance(now_s, budget_s)
+            due = copy.complete and now_s - prepared.topped_s >= TOP_UP_S
+            if due and prepared.hint.manner.strategy is Strategy.STANDBY and copy.top_up():
+                prepared.topped_s = now_s
+        except StateError as error:
+            log.warning("a copy could not be made, the move goes without", task=str(task), cause=str(error))
+            copy.close(keep=False)
+            prepared.copy = None
+
+    def _forget(self, task: TaskId) -> None:
+        prepared = self._prepared.pop(task)
+        if prepared.copy is not None:
+            prepared.copy.close(keep=False)
