@@ -21,10 +21,10 @@ from typing import Generic, TypeVar
 
 from statemgr.errors import HolderUnavailableError, NoSuchCopyError, StaleRequestError
 from statemgr.migration.limits import MigrationLimits
-from statemgr.migration.ports import Chunk, LookedUp, Pending
-from statemgr.migration.sources import HolderSource, ScratchSource, Source
+from statemgr.migration.ports import Chunk, Description, LookedUp, Pending
+from statemgr.migration.sources import CHUNK_TIMEOUT_S, HolderSource, ScratchSource, Source
 
-A = TypeVar("A", LookedUp, Chunk)
+A = TypeVar("A", LookedUp, Chunk, Description)
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class _Standing:
     refused_since_s: float | None = None
     lost: bool = False
     error: str = ""
+    describing: Asked[Description] | None = None
 
 
 class Ladder:
@@ -97,10 +98,12 @@ class Ladder:
         return self.place(index + 1)
 
     def source(self, index: int, now_s: float) -> Source | None:
-        """The source at a place, if it may be asked now."""
+        """The source at a place, if it may be asked now; one whose X is not known is asked for that first."""
         if index >= self.bottom:
             return self.scratch
-        return self.holders[index] if now_s >= self._standings[index].not_before_s else None
+        if now_s < self._standings[index].not_before_s:
+            return None
+        return self.holders[index] if self._described(index, now_s) else None
 
     def take(self, asked: Asked[A], now_s: float) -> A | None:
         """The answer, if one has come that counts; what else has come is noted here."""
@@ -127,10 +130,24 @@ class Ladder:
             for source, standing in zip(self.holders, self._standings, strict=True)
         )
 
+    def _described(self, index: int, now_s: float) -> bool:
+        holder, standing = self.holders[index], self._standings[index]
+        if holder.known:
+            return True
+        if standing.describing is None:
+            standing.describing = Asked(index, holder.describe(), now_s + CHUNK_TIMEOUT_S + self._limits.grace_s)
+        if standing.describing.over(now_s):
+            asked, standing.describing = standing.describing, None
+            self.take(asked, now_s)
+        return holder.known
+
     def _result(self, asked: Asked[A]) -> A:
         if not asked.pending.done():
             raise HolderUnavailableError("no answer before the deadline")
         answer = asked.pending.result()
+        if isinstance(answer, Description):
+            self.holders[asked.index].learn(answer)
+            return answer
         source = self.scratch if asked.index >= self.bottom else self.holders[asked.index]
         if source is None or not source.answers(answer):
             raise HolderUnavailableError(

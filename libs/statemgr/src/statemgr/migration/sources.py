@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from statemgr.control.records import Layer
+from statemgr.errors import NoSuchCopyError
 from statemgr.layout import TOMBSTONE_TABLE
-from statemgr.migration.ports import Address, Chunk, Found, LookedUp, Pending, StateClient
+from statemgr.migration.ports import Address, Chunk, Description, Found, LookedUp, Pending, StateClient
 from statemgr.migration.record import ALL_BINS, NO_BINS
 from statemgr.store.base import Store
 from statemgr.types import TaskId
@@ -32,7 +33,8 @@ class UsableLayer:
 
     Attributes:
         layer: holder and epoch.
-        offset: its X, at least: answers from before it are refused; -1: any.
+        offset: its X, at least: answers from before it are refused. -1: not known; its holder is then asked for it
+            first, because a state manager may have an old view of the copy.
         complete: bitmap of bins for which it needs no deeper layer, as far as is known. Only a hint for how to ask:
             every answer says how it is.
     """
@@ -75,6 +77,7 @@ class HolderSource:
         self._client = client
         self._address = Address(task, usable.layer, target)
         self._usable = usable
+        self._known = usable.offset >= 0
 
     @property
     def name(self) -> str:
@@ -86,6 +89,26 @@ class HolderSource:
     def hint(self) -> bytes:
         """See :class:`Source`."""
         return self._usable.complete
+
+    @property
+    def known(self) -> bool:
+        """Whether its X is known."""
+        return self._known
+
+    def describe(self) -> Pending[Description]:
+        """Ask for its X."""
+        return self._client.describe(self._address, -1, CHUNK_TIMEOUT_S)
+
+    def learn(self, description: Description) -> None:
+        """Take up its X.
+
+        Raises:
+            NoSuchCopyError: nothing was ever written to the copy.
+        """
+        if description.meta is None:
+            raise NoSuchCopyError(f"nothing was ever written to the copy {self.name}")
+        self._usable = UsableLayer(self._usable.layer, description.meta.offset, description.complete)
+        self._known = True
 
     def look_up(self, keys: list[bytes]) -> Pending[LookedUp]:
         """See :class:`Source`."""
