@@ -113,16 +113,17 @@ class Cluster:
 
     def unsettled(self) -> list[str]:
         """What keeps the application from being at rest, by the coordinator's word."""
-        answer = self.coordinator.get("/tasks")
+        answer = self.coordinator.get("/topology")
         if answer is None or answer[0] != 200:
             return ["the coordinator does not answer"]
-        seen = {(task["stage"], task["partition"]) for task in answer[1]}
-        missing = [task for stage in self.plan.stages for task in self._tasks_of(stage.name) if task not in seen]
-        return [f"{stage}/{partition} is not listed" for stage, partition in missing] + [
-            f"{task['task']} at {task['owner']}: {task['state']}, step {task['step']}, complete {task['complete']}"
-            for task in answer[1]
-            if task["state"] != "running" or not task["complete"] or task["step"]
-        ]
+        stages = {stage["stage"]: stage for stage in answer[1]["stages"]}
+        said = [f"{name} is not listed" for name in self.plan.names if name not in stages]
+        for name, stage in stages.items():
+            if not stage["settled"]:
+                said.append(f"{name}: {stage['waiting_for']}")
+            if stage["incomplete"]:
+                said.append(f"{name}: {stage['incomplete']} tasks need others' copies")
+        return said
 
     def drain(self) -> None:
         """Wait until all input is worked off; no load may be running."""
@@ -197,11 +198,6 @@ class Cluster:
         self.pods.pop(name, None)
         self.pods[name] = pod
         return pod
-
-    def _tasks_of(self, stage: str) -> Iterator[tuple[str, int]]:
-        plan = self.plan.stage(stage)
-        partitions = plan.inputs[0].partitions or self._source_partitions
-        yield from ((stage, partition) for partition in range(partitions))
 
     def _entries(self, task: TaskId, owner: str, epoch: int, table: str) -> Iterator[tuple[str, Any]]:
         names = {item.id: item.name for item in self.plan.stage(task.stage).tables}
