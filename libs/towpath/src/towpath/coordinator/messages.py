@@ -17,7 +17,9 @@ LayerField = Annotated[Layer, StructField()]
 MannerField = Annotated[Manner, StructField()]
 
 
-class _Message(BaseModel):
+class Message(BaseModel):
+    """Something that is said between parts of an application; what it has beyond the fields is passed over."""
+
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
@@ -25,7 +27,7 @@ class _Request(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class TaskReport(_Message):
+class TaskReport(Message):
     """A task at its owner.
 
     Attributes:
@@ -45,14 +47,14 @@ class TaskReport(_Message):
     lag: int | None = None
 
 
-class TaskEpoch(_Message):
+class TaskEpoch(Message):
     """A task under one epoch."""
 
     partition: int
     epoch: int
 
 
-class Heartbeat(_Message):
+class Heartbeat(Message):
     """What a replica says of itself, four times a second.
 
     Attributes:
@@ -76,7 +78,7 @@ class Heartbeat(_Message):
     ready: list[TaskEpoch] = Field(default_factory=list)
 
 
-class Prepare(_Message):
+class Prepare(Message):
     """A hint: this task will probably come to you under this epoch, with its state in these layers."""
 
     partition: int
@@ -85,7 +87,7 @@ class Prepare(_Message):
     manner: MannerField = Field(default_factory=Manner)
 
 
-class HeartbeatAnswer(_Message):
+class HeartbeatAnswer(Message):
     """What a replica is told.
 
     Attributes:
@@ -107,7 +109,7 @@ class HeartbeatAnswer(_Message):
     known: bool = True
 
 
-class Copy(_Message):
+class Copy(Message):
     """A store that a holder has."""
 
     stage: str
@@ -115,23 +117,25 @@ class Copy(_Message):
     epoch: int
 
 
-class HolderBeat(_Message):
+class HolderBeat(Message):
     """What a state manager says of itself, once a second."""
 
     address: str
     copies: list[Copy] = Field(default_factory=list)
 
 
-class HolderAnswer(_Message):
+class HolderAnswer(Message):
     """What a state manager is told.
 
     Attributes:
         term: the coordinator's.
         needed: its copies that somebody may still ask for; empty: nobody needs it any more.
+        known: whether the coordinator leads; if not, nothing else here means anything.
     """
 
     term: int
     needed: list[Copy] = Field(default_factory=list)
+    known: bool = True
 
 
 class ScaleRequest(_Request):
@@ -156,7 +160,7 @@ class MoveRequest(_Request):
     replica: str
 
 
-class Accepted(_Message):
+class Accepted(Message):
     """A request was taken.
 
     Attributes:
@@ -166,107 +170,3 @@ class Accepted(_Message):
 
     term: int
     moves: int = 0
-
-
-class TaskStatus(_Message):
-    """A task as the control log and its owner tell it.
-
-    Attributes:
-        task: stage/partition.
-        stage: the stage.
-        partition: the partition.
-        owner: by the log; None: not assigned yet.
-        epoch: of the newest assignment.
-        state: the owner's word; "unassigned", "silent" where it says nothing.
-        complete: whether the owner has all of the task's state.
-        layers: copies that it still takes state from.
-        waits_for: former owners that may still be at work.
-        moving_to: replica that it is about to be moved to.
-        step: where that move stands.
-        lag: input records not read yet.
-        migration: progress of its state.
-    """
-
-    task: str
-    stage: str
-    partition: int
-    owner: str | None
-    epoch: int
-    state: str
-    complete: bool
-    layers: list[LayerField] = Field(default_factory=list)
-    waits_for: list[str] = Field(default_factory=list)
-    moving_to: str | None = None
-    step: str | None = None
-    lag: int | None = None
-    migration: dict[str, Any] | None = None
-
-
-class ReplicaStatus(_Message):
-    """A replica.
-
-    Attributes:
-        stage: its stage.
-        replica: its name.
-        phase: as it said last; "silent" when it has not been heard, "dead" when it was reported so.
-        member: whether it is to own tasks.
-        draining: it wants to leave.
-        tasks: partitions that the log assigns to it.
-        heard_s: seconds since its last heartbeat; None: never.
-        state_address: of its state manager.
-        http_address: of its health and metrics.
-    """
-
-    stage: str
-    replica: str
-    phase: str
-    member: bool
-    draining: bool
-    tasks: list[int]
-    heard_s: float | None
-    state_address: str = ""
-    http_address: str = ""
-
-
-class StageStatus(_Message):
-    """A stage.
-
-    Attributes:
-        stage: its name.
-        partitions: how many tasks it has.
-        stateful: whether it keeps state.
-        desired: how many replicas shall own tasks; None: all.
-        manner: how state travels.
-        members: replicas that are to own tasks.
-        moves: planned moves under way.
-        settled: every task is owned by whom it should be, and runs.
-    """
-
-    stage: str
-    partitions: int
-    stateful: bool
-    desired: int | None
-    manner: MannerField
-    members: list[str]
-    moves: int
-    settled: bool
-
-
-class Topology(_Message):
-    """The whole application."""
-
-    app: str
-    term: int
-    leading: bool
-    stages: list[StageStatus]
-    replicas: list[ReplicaStatus]
-
-
-class Health(_Message):
-    """Whether the coordinator lives and leads; ``problem`` says what keeps it from deciding."""
-
-    app: str
-    name: str
-    term: int
-    leading: bool
-    problem: str | None = None

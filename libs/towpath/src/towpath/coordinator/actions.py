@@ -1,0 +1,100 @@
+"""Carries out what was decided: records into the control log, fences, hints into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+import structlog
+
+from statemgr.control.records import Assigned, Fenced
+from towpath.coordinator.control_writer import ControlWriter
+from towpath.coordinator.decide import Assign, Decision, Drop, FailReplica, Plan
+from towpath.coordinator.errors import FenceError
+from towpath.coordinator.fencer import Fencer
+from towpath.coordinator.limits import Limits
+from towpath.coordinator.metrics import CoordinatorMetrics
+from towpath.coordinator.moves import Moves
+
+log = structlog.get_logger()
+
+
+class Actions:
+    """The edge of the decisions.
+
+    Args:
+        writer: writes the control log.
+        fencer: fences replicas.
+        moves: takes the hints; touched under ``lock`` only.
+        lock: guards the memory against threads that answer heartbeats; never held during input or output.
+        monotonic_s: time.
+        limits: deadlines.
+        metrics: figures.
+    """
+
+    def __init__(
+        self,
+        writer: ControlWriter,
+        fencer: Fencer,
+        moves: Moves,
+        lock: AbstractContextManager[object],
+        monotonic_s: Callable[[], float],
+        limits: Limits,
+        metrics: CoordinatorMetrics,
+    ) -> None:
+        self._writer = writer
+        self._fencer = fencer
+        self._moves = moves
+        self._lock = lock
+        self._monotonic_s = monotonic_s
+        self._limits = limits
+        self._metrics = metrics
+        self._not_before_s: dict[tuple[str, str], float] = {}
+
+    def carry_out(self, decision: Decision, term: int) -> None:
+        """Carry out one decision.
+
+        Raises:
+            ProducerLostError: the control log can't be written any more.
+        """
+        match decision:
+            case Plan(move):
+                with self._lock:
+                    self._moves.plan(move, self._monotonic_s())
+            case Drop(task):
+                with self._lock:
+                    self._moves.drop(task, self._monotonic_s())
+            case Assign(records, why):
+                self._assign(records, why)
+            case FailReplica():
+                self._fail(decision, term)
+
+    def _assign(self, records: Sequence[Assigned], why: str) -> None:
+        with self._lock:
+            for record in records:
+                self._moves.explain(record, why)
+        self._writer.write(records)
+        self._metrics.assignments.labels(why).inc(len(records))
+        for record in records:
+            log.info("assigned", task=str(record.task), epoch=record.epoch, owner=record.owner, why=why)
+
+    def _fail(self, decision: FailReplica, term: int) -> None:
+        """Intent, fence, fenced, in this order (R3); what a crash in between leaves undone is seen from the log."""
+        key = decision.stage, decision.replica
+        if decision.records:
+            log.warning("replica failed", stage=decision.stage, replica=decision.replica, reason=decision.reason)
+            self._assign(decision.records, "failure")
+        elif self._monotonic_s() < self._not_before_s.get(key, float("-inf")):
+            return
+        try:
+            took_s = self._fencer.fence(*key)
+        except FenceError as error:
+            self._not_before_s[key] = self._monotonic_s() + self._limits.fence_retry_s
+            self._metrics.fence_failures.inc()
+            log.error(str(error))  # noqa: TRY400 - one line, by intent
+            return
+        self._not_before_s.pop(key, None)
+        self._writer.write([Fenced(decision.stage, decision.replica, term)])
+        self._metrics.fences.labels(decision.stage).inc()
+        self._metrics.fence_seconds.observe(took_s)
+        log.info("fenced", stage=decision.stage, replica=decision.replica, seconds=round(took_s, 3))

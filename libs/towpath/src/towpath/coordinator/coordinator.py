@@ -1,0 +1,269 @@
+"""The coordinator: one turn after the other it reads the log, decides, and carries out.
+
+Everything it decides is a committed record before anything is asked of anyone, and it never decides before it has read
+back what it wrote itself. Heartbeats are answered from any thread, also while it writes or fences.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import structlog
+
+from statemgr.clock import Clock
+from statemgr.control.records import Desired
+from statemgr.control.view import ControlView
+from statemgr.errors import KafkaUnavailableError, ProducerLostError, RestoreStalledError, RetryableKafkaError
+from statemgr.kafka.ports import Kafka
+from towpath.coordinator.actions import Actions
+from towpath.coordinator.answers import alerted_moves, answer, needed_copies
+from towpath.coordinator.decide import Decision, decide
+from towpath.coordinator.errors import NotLeadingError
+from towpath.coordinator.facts import Facts, StageFacts
+from towpath.coordinator.fencer import Fencer
+from towpath.coordinator.leadership import Leadership
+from towpath.coordinator.limits import Limits
+from towpath.coordinator.memory import Memory
+from towpath.coordinator.messages import (
+    Heartbeat,
+    HeartbeatAnswer,
+    HolderAnswer,
+    HolderBeat,
+    MoveRequest,
+    ScaleRequest,
+)
+from towpath.coordinator.metrics import CoordinatorMetrics
+from towpath.coordinator.wishes import Wish, Wishes, require_move, require_stage
+
+log = structlog.get_logger()
+
+TRANSIENT = (KafkaUnavailableError, RetryableKafkaError, RestoreStalledError, ProducerLostError)
+"""What keeps a coordinator from leading now, and may be over later."""
+
+
+def _never() -> bool:
+    return False
+
+
+class Coordinator:
+    """Decides who owns what.
+
+    Args:
+        app: the application.
+        stages: its stages, with their numbers of tasks.
+        kafka: the cluster.
+        clock: time.
+        name: of this coordinator, for the log and as client id.
+        limits: deadlines.
+        metrics: figures; by default its own.
+
+    Attributes:
+        ticked_s: monotonic time at which the newest turn began.
+    """
+
+    def __init__(
+        self,
+        app: str,
+        stages: Sequence[StageFacts],
+        kafka: Kafka,
+        clock: Clock,
+        *,
+        name: str = "coordinator",
+        limits: Limits | None = None,
+        metrics: CoordinatorMetrics | None = None,
+    ) -> None:
+        self.app = app
+        self.name = name
+        self.stages = {stage.name: stage for stage in stages}
+        self.limits = limits or Limits()
+        self.metrics = metrics or CoordinatorMetrics()
+        self.ticked_s = clock.monotonic_s()
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._leadership = Leadership(kafka, app, name, clock, self.limits)
+        self._memory = Memory(self.stages, self.limits, self.ticked_s)
+        self._actions = Actions(
+            self._leadership.writer,
+            Fencer(kafka, app, f"{name}-fence", clock.monotonic_s),
+            self._memory.moves,
+            self._lock,
+            clock.monotonic_s,
+            self.limits,
+            self.metrics,
+        )
+        self._wishes = Wishes()
+
+    @property
+    def leading(self) -> bool:
+        """Whether it leads."""
+        return self._leadership.leading
+
+    @property
+    def problem(self) -> str | None:
+        """What keeps it from its work; None: nothing."""
+        return self._leadership.problem
+
+    @property
+    def view(self) -> ControlView:
+        """The control log as read so far."""
+        return self._leadership.view
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is under way, so that turns should follow each other quickly."""
+        return bool(self._wishes) or not self._leadership.is_read_back or any(True for _ in self._memory.moves)
+
+    # --- turns ---
+
+    def start(self, stop: Callable[[], bool] = _never) -> None:
+        """Become the leader.
+
+        Raises:
+            RetryableKafkaError, KafkaUnavailableError, RestoreStalledError, ProducerLostError: not possible now.
+            CodecError: the log holds what can't be understood (R19).
+            StopRequestedError: ``stop`` said so.
+        """
+        reader = self._leadership.take_over(stop)
+        with self._lock:
+            self._leadership.lead(reader)
+            self._memory.forget_silence(self._clock.monotonic_s())
+
+    def tick(self) -> None:
+        """One turn; waits for nothing but its own commits and fences.
+
+        Raises:
+            CodecError, TopicMissingError: the control log can't be followed any more: stop (R19).
+        """
+        with self._lock:
+            now_s = self._clock.monotonic_s()
+            if now_s - self.ticked_s > self.limits.pause_s:
+                self._memory.forget_silence(now_s)
+            self.ticked_s = now_s
+            decisions = self._read_and_decide(now_s)
+        try:
+            if not self.leading:
+                self._lead_again(now_s)
+            elif self._wishes:
+                self._wishes.log(self._leadership.writer)
+            else:
+                for decision in decisions:
+                    self._actions.carry_out(decision, self._leadership.term)
+        except ProducerLostError as error:
+            self._stand_down(str(error))
+
+    def close(self) -> None:
+        """Free everything; replicas go on by the log."""
+        with self._lock:
+            self._wishes.give_up("the coordinator ends")
+            self._leadership.close()
+
+    # --- what is heard ---
+
+    def heartbeat(self, stage: str, replica: str, beat: Heartbeat) -> HeartbeatAnswer:
+        """Take a replica's heartbeat; the answer is hints only."""
+        with self._lock:
+            now_s = self._clock.monotonic_s()
+            if stage in self.stages:
+                self._memory.fleet.hear(stage, replica, beat, now_s)
+            if stage not in self.stages or not self.leading:
+                return HeartbeatAnswer(term=self.view.term, known=False)
+            facts = self.facts()
+            for move in alerted_moves(facts, stage, replica):
+                move.told = move.told or (move.source == replica and move.alerted_s is not None)
+            return answer(facts, stage, replica)
+
+    def holder(self, name: str, beat: HolderBeat) -> HolderAnswer:
+        """Take a state manager's heartbeat."""
+        with self._lock:
+            self._memory.fleet.hear_holder(name, beat, self._clock.monotonic_s())
+            needed = needed_copies(self.facts(), name)
+            return HolderAnswer(term=self.view.term, needed=needed, known=self.leading)
+
+    def died(self, stage: str, replica: str) -> None:
+        """Take a supervisor's word that a replica's process has ended.
+
+        Raises:
+            RefusedError: there is no such stage.
+        """
+        require_stage(self.app, self.stages, stage)
+        with self._lock:
+            self._memory.fleet.died(stage, replica, self._clock.monotonic_s())
+        log.warning("reported dead", stage=stage, replica=replica)
+
+    # --- what is asked for ---
+
+    def scale(self, request: ScaleRequest) -> Wish:
+        """Take a wish for another number of replicas, or another strategy; the next turn logs it.
+
+        Raises:
+            RefusedError: there is no such stage.
+            NotLeadingError: this coordinator does not lead.
+        """
+        require_stage(self.app, self.stages, request.stage)
+        with self._lock:
+            self._require_leading()
+            manner = request.manner or self.facts().manner(request.stage)
+            self._memory.unpin(request.stage)
+            return self._wishes.add(Desired(request.stage, request.replicas, manner, self._leadership.term))
+
+    def move(self, request: MoveRequest) -> bool:
+        """Take a wish for a task's owner; it holds until that replica leaves, or the stage is scaled.
+
+        Returns:
+            Whether the task has to move for it.
+
+        Raises:
+            RefusedError: there is no such stage, task, or replica that is to own tasks.
+            NotLeadingError: this coordinator does not lead.
+        """
+        stage = require_stage(self.app, self.stages, request.stage)
+        with self._lock:
+            self._require_leading()
+            task = require_move(self.facts(), stage, request)
+            self._memory.pins[task] = request.replica
+            return self.view.of(task).owner != request.replica
+
+    def facts(self) -> Facts:
+        """What is known now."""
+        return self._memory.facts(self.view, self._leadership.term, self._clock.monotonic_s())
+
+    @contextmanager
+    def look(self) -> Iterator[Facts]:
+        """The same, and nothing changes while the context lasts."""
+        with self._lock:
+            yield self.facts()
+
+    # --- within a turn ---
+
+    def _read_and_decide(self, now_s: float) -> list[Decision]:
+        if not self._leadership.poll() or not self.leading:
+            return []
+        facts = self._memory.observe(self.view, self._leadership.term, now_s)
+        return decide(facts) if self._leadership.is_read_back else []
+
+    def _stand_down(self, cause: str) -> None:
+        with self._lock:
+            self._leadership.stand_down(cause)
+            self._memory.moves.forget_prepared(self._clock.monotonic_s())
+            self._wishes.give_up(f"the coordinator does not lead any more: {cause}")
+
+    def _lead_again(self, now_s: float) -> None:
+        fleet = self._memory.fleet
+        talked_to = any(now_s - heard.at_s < self.limits.silence_s for heard in fleet.replicas.values())
+        if not self._leadership.should_lead(now_s, talked_to=talked_to):
+            return
+        try:
+            self.start()
+        except TRANSIENT as error:
+            self._leadership.stand_down(str(error))
+
+    # --- helpers ---
+
+    def _require_leading(self) -> None:
+        if not self.leading:
+            raise NotLeadingError(
+                f"coordinator {self.name} {self.problem or 'does not lead'}; the newest is "
+                f"{self.view.leader or 'unknown'} (term {self.view.term})"
+            )

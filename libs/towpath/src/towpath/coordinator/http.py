@@ -1,0 +1,141 @@
+"""The coordinator over HTTP: heartbeats, requests of operators, and what there is to see; OpenAPI at ``/docs``."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from statemgr.clock import Clock
+from towpath.coordinator import views
+from towpath.coordinator.coordinator import Coordinator
+from towpath.coordinator.errors import CoordinatorError, NotLeadingError, RefusedError
+from towpath.coordinator.messages import (
+    Accepted,
+    Heartbeat,
+    HeartbeatAnswer,
+    HolderAnswer,
+    HolderBeat,
+    MoveRequest,
+    ScaleRequest,
+)
+from towpath.coordinator.statuses import Health, MigrationStatus, ReplicaStatus, TaskStatus, Topology
+
+LOG_TIMEOUT_S = 5.0
+"""A request is logged by the next turn, 20 ms later; a fence that is under way may take 5 s."""
+
+_STATUS: dict[type[CoordinatorError], int] = {RefusedError: 422, NotLeadingError: 503}
+
+
+def application(coordinator: Coordinator, clock: Clock, stall_s: float) -> FastAPI:
+    """The HTTP application of a coordinator.
+
+    Args:
+        coordinator: answers.
+        clock: time.
+        stall_s: health is red when a turn takes longer.
+    """
+    app = FastAPI(title=f"Towpath coordinator of {coordinator.app}", version="1")
+    app.add_exception_handler(CoordinatorError, _refused)
+    _add_heartbeats(app, coordinator)
+    _add_requests(app, coordinator)
+    _add_views(app, coordinator)
+    _add_health(app, coordinator, clock, stall_s)
+    return app
+
+
+def _refused(_: Request, error: Exception) -> Response:
+    """One line for the operator, as everywhere."""
+    status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
+    return JSONResponse({"detail": str(error)}, status_code=status)
+
+
+def _add_heartbeats(app: FastAPI, coordinator: Coordinator) -> None:
+    @app.post("/replicas/{stage}/{name}/heartbeat", tags=["replicas"])
+    def heartbeat(stage: str, name: str, beat: Heartbeat) -> HeartbeatAnswer:
+        """A replica says what it does, and is told what will come."""
+        return coordinator.heartbeat(stage, name, beat)
+
+    @app.post("/replicas/{stage}/{name}/died", tags=["replicas"])
+    def died(stage: str, name: str) -> Accepted:
+        """A supervisor saw the replica's process end: its tasks get other owners at once."""
+        coordinator.died(stage, name)
+        return Accepted(term=coordinator.view.term)
+
+    @app.post("/holders/{name}", tags=["replicas"])
+    def holder(name: str, beat: HolderBeat) -> HolderAnswer:
+        """A state manager says where it is and what it has, and is told what is still needed of it."""
+        return coordinator.holder(name, beat)
+
+
+def _add_requests(app: FastAPI, coordinator: Coordinator) -> None:
+    @app.post("/scale", tags=["operators"])
+    def scale(request: ScaleRequest) -> Accepted:
+        """How many replicas of a stage shall own tasks, and how state travels; answered once it is logged."""
+        wish = coordinator.scale(request)
+        if not wish.decided.wait(LOG_TIMEOUT_S):
+            raise NotLeadingError(
+                f"the coordinator did not log the request within {LOG_TIMEOUT_S:g} s; see its /health"
+            )
+        if wish.error is not None:
+            raise NotLeadingError(wish.error)
+        return Accepted(term=coordinator.view.term)
+
+    @app.post("/move", tags=["operators"])
+    def move(request: MoveRequest) -> Accepted:
+        """A task to a replica; holds until that replica leaves or the stage is scaled."""
+        return Accepted(moves=int(coordinator.move(request)), term=coordinator.view.term)
+
+
+def _add_views(app: FastAPI, coordinator: Coordinator) -> None:
+    @app.get("/topology", tags=["views"])
+    def topology() -> Topology:
+        """Stages and replicas."""
+        with coordinator.look() as facts:
+            return views.topology(facts, coordinator.app, leading=coordinator.leading)
+
+    @app.get("/tasks", tags=["views"])
+    def tasks() -> list[TaskStatus]:
+        """Every task, its owner, and what that one says of it."""
+        with coordinator.look() as facts:
+            return views.task_statuses(facts)
+
+    @app.get("/replicas", tags=["views"])
+    def replicas() -> list[ReplicaStatus]:
+        """Every replica that was heard or that owns something."""
+        with coordinator.look() as facts:
+            return views.replica_statuses(facts)
+
+    @app.get("/migrations", tags=["views"])
+    def migrations() -> list[MigrationStatus]:
+        """Moves under way, then those that have ended lately."""
+        with coordinator.look() as facts:
+            return views.migration_statuses(facts)
+
+
+def _add_health(app: FastAPI, coordinator: Coordinator, clock: Clock, stall_s: float) -> None:
+    @app.get("/health", tags=["health"])
+    def health(response: Response) -> Health:
+        """200 while turns follow each other, also while another coordinator leads; 503 with the reason if not."""
+        problem = stalled(coordinator, clock, stall_s)
+        response.status_code = 503 if problem is not None else 200
+        return Health(
+            app=coordinator.app,
+            name=coordinator.name,
+            term=coordinator.view.term,
+            leading=coordinator.leading,
+            problem=problem or coordinator.problem,
+        )
+
+    @app.get("/metrics", tags=["health"])
+    def metrics() -> Response:
+        """For Prometheus."""
+        with coordinator.look() as facts:
+            coordinator.metrics.refresh(facts, leading=coordinator.leading)
+        return Response(generate_latest(coordinator.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+def stalled(coordinator: Coordinator, clock: Clock, stall_s: float) -> str | None:
+    """What the coordinator is stuck in; None if its turns follow each other."""
+    since_s = clock.monotonic_s() - coordinator.ticked_s
+    return f"no turn for {since_s:.0f} s (limit {stall_s:g} s)" if since_s >= stall_s else None

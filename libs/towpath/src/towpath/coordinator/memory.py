@@ -1,0 +1,76 @@
+"""What a coordinator remembers beside the log: what it heard, what it hinted, what was asked of it.
+
+None of it decides ownership, so a restart may lose it all: heartbeats come again, and moves are read off the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from statemgr.control.view import ControlView
+from statemgr.types import TaskId
+from towpath.coordinator.decide import stand_ins_of
+from towpath.coordinator.facts import Facts, StageFacts, Wait, observe_waits
+from towpath.coordinator.fleet import Fleet
+from towpath.coordinator.limits import Limits
+from towpath.coordinator.moves import Moves
+from towpath.coordinator.readiness import alert_begins
+
+
+class Memory:
+    """The coordinator's own memory.
+
+    Attributes:
+        fleet: what was heard.
+        moves: moves under way, and some that have ended.
+        pins: owners that somebody asked for.
+    """
+
+    def __init__(self, stages: Mapping[str, StageFacts], limits: Limits, now_s: float) -> None:
+        self.fleet = Fleet(now_s)
+        self.moves = Moves()
+        self.pins: dict[TaskId, str] = {}
+        self._stages = stages
+        self._limits = limits
+        self._stand_ins: dict[TaskId, str] = {}
+        self._waits: dict[TaskId, Wait] = {}
+
+    def facts(self, view: ControlView, term: int, now_s: float) -> Facts:
+        """All that a decision may rest on."""
+        return Facts(
+            view=view,
+            fleet=self.fleet,
+            stages=self._stages,
+            moves=self.moves,
+            pins=self.pins,
+            stand_ins=self._stand_ins,
+            waits=self._waits,
+            term=term,
+            now_s=now_s,
+            limits=self._limits,
+        )
+
+    def observe(self, view: ControlView, term: int, now_s: float) -> Facts:
+        """Bring everything up to what the log and the heartbeats say now."""
+        self.fleet.forget(now_s, self._limits.forget_s)
+        self._waits = observe_waits(view, self._waits, now_s)
+        self.moves.observe(view, self.fleet, now_s)
+        facts = self.facts(view, term, now_s)
+        members = {stage: facts.members(stage) for stage in self._stages}
+        self.pins = {task: name for task, name in self.pins.items() if name in members[task.stage]}
+        self._stand_ins = {
+            task: name for stage in self._stages.values() for task, name in stand_ins_of(facts, stage).items()
+        }
+        for move in self.moves.prepared.values():
+            if alert_begins(facts, move):
+                move.alerted_s = now_s
+        return self.facts(view, term, now_s)
+
+    def unpin(self, stage: str) -> None:
+        """Forget what was asked for about tasks of a stage."""
+        self.pins = {task: name for task, name in self.pins.items() if task.stage != stage}
+
+    def forget_silence(self, now_s: float) -> None:
+        """We were not listening or not acting: neither silence nor waiting until now proves anything (R19)."""
+        self.fleet.forget_silence(now_s)
+        self._waits = {}

@@ -1,0 +1,55 @@
+"""Figures of the coordinator for Prometheus."""
+
+from __future__ import annotations
+
+from collections import Counter as Counts
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from towpath.coordinator.facts import Facts
+from towpath.coordinator.moves import Step
+
+
+class CoordinatorMetrics:
+    """All figures, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.leading = Gauge("towpath_coordinator_leading", "1 while it leads", registry=self.registry)
+        self.term = Gauge("towpath_coordinator_term", "Term of the newest coordinator", registry=self.registry)
+        self.replicas = Gauge("towpath_replicas", "Replicas by presence", ["stage", "presence"], registry=self.registry)
+        self.tasks = Gauge("towpath_tasks", "Tasks by owner", ["stage", "replica"], registry=self.registry)
+        self.incomplete = Gauge(
+            "towpath_tasks_incomplete", "Tasks whose state is not all there yet", ["stage"], registry=self.registry
+        )
+        self.moves = Gauge("towpath_moves_active", "Moves under way by step", ["step"], registry=self.registry)
+        self.assignments = Counter("towpath_assignments", "Tasks assigned", ["why"], registry=self.registry)
+        self.fences = Counter("towpath_fences", "Replicas fenced", ["stage"], registry=self.registry)
+        self.fence_failures = Counter("towpath_fence_failures", "Fences not done in time", registry=self.registry)
+        self.fence_seconds = Histogram(
+            "towpath_fence_seconds",
+            "Time that a fence took",
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
+            registry=self.registry,
+        )
+
+    def refresh(self, facts: Facts, *, leading: bool) -> None:
+        """Set what is known only when somebody asks; series of what is gone disappear."""
+        self.leading.set(leading)
+        self.term.set(facts.view.term)
+        steps = Counts(move.step for move in facts.moves)
+        for step in Step:
+            if not step.ended:
+                self.moves.labels(str(step)).set(steps[step])
+        for gauge in (self.replicas, self.tasks, self.incomplete):
+            gauge.clear()
+        for stage in facts.stages.values():
+            self._refresh_stage(facts, stage.name)
+
+    def _refresh_stage(self, facts: Facts, stage: str) -> None:
+        for replica, _ in facts.fleet.of_stage(stage):
+            self.replicas.labels(stage, str(facts.presence(stage, replica))).inc()
+        for owner, count in Counts(facts.owners(stage).values()).items():
+            self.tasks.labels(stage, owner).set(count)
+        waiting = [known for task, known in facts.view.tasks.items() if task.stage == stage and not known.complete]
+        self.incomplete.labels(stage).set(len(waiting))

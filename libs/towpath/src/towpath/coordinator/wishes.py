@@ -1,0 +1,100 @@
+"""What operators ask for: checked at once, logged by the next turn."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from statemgr.control.records import Desired
+from statemgr.types import TaskId
+from towpath.coordinator.control_writer import ControlWriter
+from towpath.coordinator.errors import RefusedError
+from towpath.coordinator.facts import Facts, StageFacts
+from towpath.coordinator.messages import MoveRequest
+from towpath.query.errors import nearest
+
+log = structlog.get_logger()
+
+
+@dataclass
+class Wish:
+    """A record that an operator asked for.
+
+    Attributes:
+        record: what is to be logged.
+        decided: set when it was, or will not be.
+        error: why it will not be.
+    """
+
+    record: Desired
+    decided: threading.Event = field(default_factory=threading.Event)
+    error: str | None = None
+
+
+class Wishes:
+    """Those that are not logged yet."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Wish] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, record: Desired) -> Wish:
+        """Take one."""
+        wish = Wish(record)
+        self._waiting.append(wish)
+        return wish
+
+    def log(self, writer: ControlWriter) -> None:
+        """Write them all.
+
+        Raises:
+            ProducerLostError: they are not written, or nobody knows.
+        """
+        wishes = list(self._waiting)
+        writer.write([wish.record for wish in wishes])
+        for wish in wishes:
+            self._waiting.popleft()
+            wish.decided.set()
+            wanted = wish.record
+            log.info("wanted", stage=wanted.stage, replicas=wanted.replicas, strategy=str(wanted.manner.strategy))
+
+    def give_up(self, error: str) -> None:
+        """Tell all who wait that nothing will come of it."""
+        while self._waiting:
+            wish = self._waiting.popleft()
+            wish.error = error
+            wish.decided.set()
+
+
+def require_stage(app: str, stages: Mapping[str, StageFacts], name: str) -> StageFacts:
+    """The stage of that name.
+
+    Raises:
+        RefusedError: there is none; names those there are.
+    """
+    if name not in stages:
+        raise RefusedError(f"{app} has no stage {name!r}{nearest(name, stages)} (its stages: {', '.join(stages)})")
+    return stages[name]
+
+
+def require_move(facts: Facts, stage: StageFacts, request: MoveRequest) -> TaskId:
+    """The task of a request whose task and replica there are.
+
+    Raises:
+        RefusedError: there is no such task, or no such replica that is to own tasks.
+    """
+    task, members = TaskId(request.stage, request.partition), facts.members(stage.name)
+    if task not in stage.tasks:
+        raise RefusedError(f"there is no task {task}: those of {stage.name} are 0 … {stage.partitions - 1}")
+    if request.replica not in members:
+        raise RefusedError(
+            f"{request.replica!r} is not among the replicas that own tasks of stage {stage.name}"
+            f"{nearest(request.replica, members)} (they are: {', '.join(members) or 'none'})"
+        )
+    return task
