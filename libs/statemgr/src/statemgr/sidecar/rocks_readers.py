@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -60,7 +61,8 @@ class RocksReaders:
 
     def destroy(self, task: TaskId, epoch: int) -> None:
         """See :meth:`statemgr.sidecar.readers.ReaderBackend.destroy`."""
-        directories.remove(store_directory(self._root, task, epoch))
+        with contextlib.suppress(FileNotFoundError):  # the replica deletes it at the same time
+            directories.remove(store_directory(self._root, task, epoch))
 
     def close(self) -> None:
         """See :meth:`statemgr.sidecar.readers.ReaderBackend.close`."""

@@ -51,15 +51,21 @@ def epochs_of(root: Path, task: TaskId) -> list[int]:
 
 def stores_under(root: Path) -> list[tuple[TaskId, int]]:
     """Every store under ``root`` as (task, epoch), sorted."""
-    if not root.is_dir():
-        return []
-    stages = (entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
     return sorted(
-        (TaskId(stage.name, int(found[1])), int(found[2]))
-        for stage in stages
-        for entry in stage.iterdir()
-        if (found := _STORE_NAME.fullmatch(entry.name)) is not None
+        (TaskId(stage, int(found[1])), int(found[2]))
+        for stage in _names_in(root)
+        if not stage.startswith(".")
+        for name in _names_in(root / stage)
+        if (found := _STORE_NAME.fullmatch(name)) is not None
     )
+
+
+def _names_in(directory: Path) -> list[str]:
+    """Names in a directory that others may delete meanwhile; of a file, or of what is not there: none."""
+    try:
+        return [entry.name for entry in directory.iterdir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def is_store(directory: Path) -> bool:

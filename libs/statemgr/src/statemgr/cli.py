@@ -1,0 +1,103 @@
+"""The command ``statemgr``."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+try:
+    import typer
+except ModuleNotFoundError:
+    sys.exit("error: the command needs more packages: pip install 'statemgr[serve]'")
+
+from statemgr.errors import StateError
+
+EXIT_STOPPED = 1
+EXIT_USAGE = 2
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="State of stream processors that moves while it is used.",
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def _root() -> None:
+    """State of stream processors that moves while it is used."""
+
+
+@app.command()
+def serve(
+    app: Annotated[str, typer.Option(help="Application whose control log is followed", envvar="TOWPATH_APP")],
+    replica: Annotated[str, typer.Option(help="Name of the replica whose stores these are", envvar="TOWPATH_REPLICA")],
+    state_dir: Annotated[Path, typer.Option(help="The replica's own directory: <state dir>/<app>/<replica>")],
+    bootstrap: Annotated[
+        str, typer.Option(help="Kafka bootstrap servers, host:port,…", envvar="TOWPATH_BOOTSTRAP")
+    ] = "127.0.0.1:9092",
+    kafka_config: Annotated[
+        Path | None,
+        typer.Option(help="File of key=value Kafka client properties (TLS, SASL)", envvar="TOWPATH_KAFKA_CONFIG"),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen at; 0.0.0.0: all of this machine")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen at; 0: a free one", min=0, max=65535)] = 0,
+    advertise: Annotated[
+        str, typer.Option(help="Host under which others reach it", show_default="--host, or this machine's name")
+    ] = "",
+    coordinator: Annotated[
+        str, typer.Option(help="URL of the coordinator, for heartbeats", envvar="TOWPATH_COORDINATOR")
+    ] = "",
+    leave_after_s: Annotated[
+        float, typer.Option(help="After SIGTERM, longest time to serve copies that others still need", min=0)
+    ] = 0.0,
+    die_with_parent: Annotated[bool, typer.Option(help="Stop when the parent process dies", hidden=True)] = False,
+) -> None:
+    """Serve the stores of a replica to other replicas until SIGTERM: its state manager.
+
+    It reads beside the replica, also when that has stopped or died, and writes its address to statemgr.json in the
+    replica's directory.
+
+    Example: statemgr serve --app shop --replica count-0 --state-dir build/state/shop/count-0
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _leave)
+    from statemgr.sidecar.process import die_with_parent as tie
+    from statemgr.sidecar.serve import ServeError, ServeSettings
+    from statemgr.sidecar.serve import serve as run
+
+    if die_with_parent:
+        tie()
+    settings = ServeSettings(
+        app=app,
+        replica=replica,
+        directory=state_dir,
+        bootstrap=bootstrap,
+        kafka_config=kafka_config,
+        host=host,
+        port=port,
+        advertise=advertise,
+        coordinator=coordinator,
+        linger_s=leave_after_s,
+    )
+    try:
+        run(settings)
+    except StateError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(EXIT_USAGE if isinstance(error, ServeError) else EXIT_STOPPED) from error
+
+
+def _leave(_signal: int, _frame: FrameType | None) -> None:
+    """A stop signal while the libraries are still being loaded: nothing was begun, so there is nothing to finish."""
+    raise SystemExit(0)
+
+
+def main() -> None:
+    """Run the command line; an error is one line on standard error, never a stack trace alone."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""A state manager's line to the coordinator: where it listens, and which copies it has."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.request
+from collections.abc import Callable, Iterable
+from urllib.error import HTTPError
+from urllib.parse import quote
+
+import structlog
+
+from statemgr.sidecar.superseded import Copy
+
+log = structlog.get_logger()
+
+INTERVAL_S = 1.0
+"""Between two heartbeats: a moved state manager is found a second later at most."""
+
+TIMEOUT_S = 2.0
+"""For one; the coordinator answers in a few ms."""
+
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class Heartbeats:
+    """Tells the coordinator once a second; it may be away at any time, what it knows are hints.
+
+    Args:
+        coordinator: its URL.
+        name: the replica's name.
+        address: ``host:port`` at which the state manager can be reached.
+        copies: gives the stores there are.
+        post: sends a body to a URL; raises OSError.
+    """
+
+    def __init__(
+        self,
+        coordinator: str,
+        name: str,
+        address: str,
+        copies: Callable[[], Iterable[Copy]],
+        post: Callable[[str, bytes], None] | None = None,
+    ) -> None:
+        self._url = f"{coordinator.rstrip('/')}/holders/{quote(name, safe='')}"
+        self._address = address
+        self._copies = copies
+        self._post = post or _post
+        self._reached = True
+
+    def start(self, stop: threading.Event) -> None:
+        """Send them from a thread until ``stop``."""
+        threading.Thread(target=self._run, args=(stop,), name="heartbeat", daemon=True).start()
+
+    def beat(self) -> None:
+        """Send one; a failure is logged once."""
+        try:
+            self._post(self._url, self.body())
+        except OSError as error:
+            if self._reached:
+                log.warning(f"the coordinator at {self._url} does not take heartbeats: {_reason(error)}")
+            self._reached = False
+            return
+        if not self._reached:
+            log.info("the coordinator takes heartbeats again")
+        self._reached = True
+
+    def body(self) -> bytes:
+        """What is said."""
+        copies = [{"stage": task.stage, "partition": task.partition, "epoch": epoch} for task, epoch in self._copies()]
+        return json.dumps({"address": self._address, "copies": copies}).encode()
+
+    def _run(self, stop: threading.Event) -> None:
+        self.beat()
+        while not stop.wait(INTERVAL_S):
+            self.beat()
+
+
+def _post(url: str, body: bytes) -> None:
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")  # noqa: S310
+    with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
+        answer.read()
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, HTTPError):
+        return f"status {error.code}"
+    return str(getattr(error, "reason", error))

@@ -1,0 +1,217 @@
+"""Wires a state manager to the world: stores, control log, network, coordinator; runs until SIGTERM."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import structlog
+from confluent_kafka import KafkaException
+
+from statemgr.clock import SystemClock
+from statemgr.control.log import ControlReader
+from statemgr.errors import StateError
+from statemgr.kafka.confluent import ConfluentKafka
+from statemgr.kafka.properties import read_properties
+from statemgr.sidecar.control_tail import ControlTail
+from statemgr.sidecar.endpoint import Endpoint, remove_endpoint, write_endpoint
+from statemgr.sidecar.heartbeat import Heartbeats
+from statemgr.sidecar.process import StopSignals, configure_logging
+from statemgr.sidecar.rocks_readers import RocksReaders
+from statemgr.sidecar.server import StateServer
+from statemgr.sidecar.service import StateService
+from statemgr.store.rocks_options import raise_file_limit
+
+log = structlog.get_logger()
+
+TIDY_S = 1.0
+"""Between two looks for copies to close or delete; news of the control log come at once."""
+
+GRACE_S = 0.5
+"""For requests under way at the end: two deadlines of a look-up."""
+
+LOOK_S = 0.1
+"""Between two looks whether a signal has come."""
+
+JOIN_S = 2.0
+"""For the thread that reads the control log; a silent broker may hold it up, which is of no matter any more."""
+
+_ANY_HOSTS = {"0.0.0.0", "::", ""}  # noqa: S104 - recognised, not bound
+
+
+class ServeError(StateError, ValueError):
+    """A state manager can't be started as it was told to."""
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    """What a state manager is told.
+
+    Attributes:
+        app: the application.
+        replica: the replica's name.
+        directory: the replica's directory.
+        bootstrap: Kafka's addresses.
+        kafka_config: file of further Kafka client properties.
+        host: address to listen at.
+        port: port to listen at; 0: a free one.
+        advertise: host under which others reach it; empty: ``host``, or this machine's name if that is any.
+        coordinator: URL of the coordinator; empty: there is none.
+        linger_s: after SIGTERM, longest time to serve copies that others may still need; 0: leave at once.
+    """
+
+    app: str
+    replica: str
+    directory: Path
+    bootstrap: str
+    kafka_config: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 0
+    advertise: str = ""
+    coordinator: str = ""
+    linger_s: float = 0.0
+
+    @property
+    def reachable_host(self) -> str:
+        """Host under which others reach it."""
+        if self.advertise:
+            return self.advertise
+        return socket.gethostname() if self.host in _ANY_HOSTS else self.host
+
+
+def serve(settings: ServeSettings) -> None:
+    """Serve a replica's copies until SIGTERM.
+
+    Raises:
+        ServeError: directory, address, Kafka properties or the coordinator's URL are wrong.
+        CodecError: the control log can't be understood (R19).
+    """
+    configure_logging(app=settings.app, replica=settings.replica)
+    signals = StopSignals()
+    _check_url(settings.coordinator)
+    kafka = _kafka(settings)
+    _StateManager(settings, kafka, _directory(settings.directory), signals).run()
+
+
+class _StateManager:
+    """One run."""
+
+    def __init__(self, settings: ServeSettings, kafka: ConfluentKafka, directory: Path, signals: StopSignals) -> None:
+        raise_file_limit()
+        clock = SystemClock()
+        self._settings = settings
+        self._directory = directory
+        self._asked = signals.asked
+        self._over = threading.Event()
+        self._news = threading.Event()
+        reader = ControlReader(kafka, settings.app, f"{settings.app}.{settings.replica}.statemgr", clock)
+        self._tail = ControlTail(reader, clock, self._news.set, self._over)
+        self._service = StateService(
+            RocksReaders(directory),
+            lambda: self._tail.view,
+            clock,
+            settings.replica,
+            caught_up_s=lambda: self._tail.caught_up_s,
+            pause=time.sleep,
+        )
+        self._server = _listen(self._service, settings)
+
+    def run(self) -> None:
+        """Serve until asked to stop, and then as long as it may be needed."""
+        endpoint = Endpoint(self._settings.reachable_host, self._server.port, os.getpid())
+        self._server.start()
+        self._tail.start()
+        write_endpoint(self._directory, endpoint)
+        if self._settings.coordinator:
+            beats = Heartbeats(
+                self._settings.coordinator, self._settings.replica, endpoint.address, self._service.copies
+            )
+            beats.start(self._over)
+        log.info("serving", address=endpoint.address, directory=str(self._directory))
+        try:
+            self._until_asked()
+            self._linger()
+        finally:
+            self._leave(endpoint)
+        log.info("stopped cleanly")
+
+    def _until_asked(self) -> None:
+        while not self._asked.is_set():
+            self._tidy()
+            self._wait()
+
+    def _linger(self) -> None:
+        """Go on while others may need what is here."""
+        end_s = time.monotonic() + self._settings.linger_s
+        said = False
+        while time.monotonic() < end_s:
+            self._tidy()
+            needed = self._service.needed()
+            if not needed:
+                return
+            if not said:
+                said = True
+                names = ", ".join(f"{task}@{epoch}" for task, epoch in needed)
+                log.info(f"staying up to {self._settings.linger_s:g} s: others may need {names}")
+            self._wait()
+
+    def _wait(self) -> None:
+        """Until the control log says something new, or a signal comes, or it is time to tidy."""
+        asked = self._asked.is_set()
+        end_s = time.monotonic() + TIDY_S
+        while not self._news.wait(LOOK_S) and time.monotonic() < end_s and self._asked.is_set() == asked:
+            pass
+        self._news.clear()
+
+    def _tidy(self) -> None:
+        if self._tail.failure is not None:
+            raise self._tail.failure
+        self._server.set_ready(self._tail.caught_up_s is not None)
+        for task, epoch in self._service.tidy():
+            log.info("deleted a superseded copy", copy=f"{task}@{epoch}")
+
+    def _leave(self, endpoint: Endpoint) -> None:
+        self._over.set()
+        remove_endpoint(self._directory, endpoint)
+        self._server.stop(GRACE_S)
+        self._tail.join(JOIN_S)
+        self._service.close()
+
+
+def _kafka(settings: ServeSettings) -> ConfluentKafka:
+    origin = f" (from {settings.kafka_config})" if settings.kafka_config is not None else ""
+    try:
+        kafka = ConfluentKafka(settings.bootstrap, read_properties(settings.kafka_config))
+        kafka.admin()
+    except KafkaException as error:
+        raise ServeError(f"Kafka client settings{origin} are refused: {error.args[0].str()}") from error
+    except ValueError as error:
+        raise ServeError(str(error)) from error
+    return kafka
+
+
+def _directory(directory: Path) -> Path:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ServeError(f"{directory} can't be used: {error.strerror}; name the replica's --state-dir") from error
+    return directory
+
+
+def _listen(service: StateService, settings: ServeSettings) -> StateServer:
+    try:
+        return StateServer(service, settings.host, settings.port)
+    except OSError as error:
+        service.close()
+        raise ServeError(f"{error}; name another --host or --port") from error
+
+
+def _check_url(url: str) -> None:
+    parts = urlsplit(url)
+    if url and (parts.scheme not in {"http", "https"} or not parts.netloc):
+        raise ServeError(f"--coordinator {url}: expected a URL, e.g. http://127.0.0.1:8080")
