@@ -26,19 +26,16 @@ import structlog
 from statemgr.clock import Clock
 from statemgr.control.records import Assigned, Layer, Released, Strategy
 from statemgr.control.view import ControlView
-from statemgr.errors import HolderUnavailableError, NoSuchCopyError, StaleRequestError
 from statemgr.migration.ports import Address, Description, Pending, StateClient
 from statemgr.types import TaskId
 from towpath.coordinator.messages import Prepare, TaskReport
 from towpath.stage.opener import Opener
+from towpath.stage.opening import ASK_TIMEOUT_S, said_by
 from towpath.stage.ownership import Topics
 from towpath.stage.preparations import Preparations
 from towpath.stage.tasks import OwnedTask
 
 log = structlog.get_logger()
-
-ASK_TIMEOUT_S = 1.0
-"""One question what a holder has: opening a secondary takes 0.25 s on a busy machine, four times that."""
 
 COPY_BUDGET_S = 0.002
 """Time a turn may spend on copies for moves to come: half of what it spends on tasks that run already."""
@@ -209,8 +206,8 @@ class Arrivals:
             self._open(task, arrival, view)
 
     def _open(self, task: TaskId, arrival: Arrival, view: ControlView) -> None:
-        described = {layer: _outcome(layer, pending) for layer, pending in arrival.asked.items()}
-        arrival.opening = self._opener.open(arrival.assigned, view.of(task).released, described)
+        said = {layer: said_by(pending) for layer, pending in arrival.asked.items()}
+        arrival.opening = self._opener.open(arrival.assigned, view.of(task).released, said)
         self._to(arrival, ArrivalPhase.OPENING)
 
     def _filled(self, arrival: Arrival) -> bool:
@@ -251,12 +248,3 @@ class Arrivals:
 
     def _to(self, arrival: Arrival, phase: ArrivalPhase) -> None:
         arrival.phase, arrival.since_s = phase, self._clock.monotonic_s()
-
-
-def _outcome(layer: Layer, pending: Pending[Description]) -> Description | None:
-    """What a holder has; None where it has no such copy or does not answer."""
-    try:
-        return pending.result()
-    except (HolderUnavailableError, NoSuchCopyError, StaleRequestError) as error:
-        log.warning("a copy can't be used", holder=layer.holder, epoch=layer.epoch, cause=str(error))
-        return None

@@ -24,6 +24,8 @@ from towpath.stage.copying import CopyMaker
 from towpath.stage.link import HttpLink
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.opener import Opener
+from towpath.stage.opening import Opening
+from towpath.stage.ownership import Ownership
 from towpath.stage.preparations import Preparations
 from towpath.stage.settings import StageSettings
 
@@ -67,8 +69,10 @@ def join(
     holders: dict[str, str] = {}
     client = GrpcStateClient(lambda layer: holders.get(layer.holder, layer.address))
     spawn = Background(replica)
-    opener = Opener(plan, settings, kafka, backend, clock, metrics, client, spawn, stopping, pause)
-    copies = CopyMaker(client, backend, clock, spawn, opener.make_job, opener.top_up, pause)
+    ownership = Ownership(plan, settings, kafka, backend, clock, metrics, stopping, _say_nothing)
+    opening = Opening(plan, settings, kafka, backend, clock, client, ownership, spawn, stopping, pause)
+    opener = Opener(plan, backend, opening, spawn)
+    copies = CopyMaker(client, backend, clock, spawn, opening.make_job, opening.top_up, pause)
     preparations = Preparations(plan.name, client, copies, clock)
     coordinator = CoordinatorClient(settings.coordinator or "")
     return Coordinated(
@@ -81,3 +85,7 @@ def join(
         state_address=lambda: state_address(directory),
         drain_s=settings.drain_s,
     )
+
+
+def _say_nothing(what: str) -> None:
+    """A restore beside the loop is no work of the loop."""

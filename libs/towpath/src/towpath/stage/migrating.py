@@ -46,7 +46,11 @@ class Migration:
         """Bring the rest without pacing: a holder wants to leave, or nothing runs before it is there."""
         self.job.hurry()
 
+    def close(self) -> None:
+        """Ask and install nothing more."""
+        self.job.close()
+
     def report(self) -> dict[str, Any]:
         """How far it has come, for the coordinator and for people."""
         progress: dict[str, Any] = msgspec.to_builtins(self.job.progress())
-        return progress | {"stalled": self.job.stalled}
+        return progress

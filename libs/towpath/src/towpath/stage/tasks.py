@@ -35,6 +35,10 @@ class Migrating(Protocol):
         """Bring the rest without pacing."""
         ...
 
+    def close(self) -> None:
+        """Ask and install nothing more."""
+        ...
+
     def report(self) -> dict[str, Any]:
         """How far it has come."""
         ...

@@ -1,0 +1,333 @@
+"""Opens one arriving task: facts, decision, and what the decision asks for. Runs beside the replica's loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+
+import structlog
+
+from statemgr.changelog.catch_up import catch_up
+from statemgr.changelog.model import RestoredTask, Source
+from statemgr.changelog.restore import restore
+from statemgr.clock import Clock
+from statemgr.control.records import Assigned, Layer, Manner, Released
+from statemgr.decisions import LogFacts, delete_retention_ms
+from statemgr.errors import (
+    HolderUnavailableError,
+    KafkaUnavailableError,
+    NoSuchCopyError,
+    RestoreStalledError,
+    RetryableKafkaError,
+    StaleBaseError,
+    StaleRequestError,
+    StopRequestedError,
+)
+from statemgr.kafka.ports import Bounds, Kafka, TopicInfo
+from statemgr.layout import changelog_topic
+from statemgr.migration.job import MigrationJob
+from statemgr.migration.layered import LayeredStore, begin, record_of
+from statemgr.migration.opening import (
+    AskAgain,
+    LayerFacts,
+    Layers,
+    NoAnswer,
+    OpeningFacts,
+    OwnStore,
+    Reopen,
+    decide_opening,
+)
+from statemgr.migration.ports import Address, Description, Pending, StateClient
+from statemgr.migration.record import MigrationRecord
+from statemgr.migration.scratch import build_scratch
+from statemgr.migration.sources import UsableLayer
+from statemgr.store.base import Store, StoreBackend
+from statemgr.types import TaskId, TopicPartition
+from towpath.errors import TowpathError
+from towpath.query.plan import StagePlan
+from towpath.stage.background import Spawn
+from towpath.stage.migrating import Migration
+from towpath.stage.ownership import Ownership, Topics
+from towpath.stage.parking import Parking
+from towpath.stage.settings import StageSettings
+from towpath.stage.tasks import OwnedTask
+
+log = structlog.get_logger()
+
+PATIENCE_S = 3.0
+"""How long holders that do not answer are asked again before the task goes on without them: a state manager that was
+started again needs about one second."""
+
+DECIDE_S = 60.0
+"""How long the changelog's ends may stay unknown; the broker is then named."""
+
+ASK_TIMEOUT_S = 1.0
+"""One question what a holder has: opening a secondary takes 0.25 s on a busy machine, four times that."""
+
+ASK_AGAIN_S = 0.1
+_LOOK_S = 0.005
+_BOUNDS_TIMEOUT_S = 5.0
+
+
+def said_by(pending: Pending[Description]) -> Description | NoAnswer:
+    """What a holder said of its copy."""
+    try:
+        return pending.result()
+    except StaleRequestError as error:
+        log.warning("a copy can't be used", cause=str(error))
+        return NoAnswer.LATER if error.later else NoAnswer.LOST
+    except (HolderUnavailableError, NoSuchCopyError) as error:
+        log.warning("a copy can't be used", cause=str(error))
+        return NoAnswer.LOST
+
+
+class Opening:
+    """Opens tasks of one replica.
+
+    Args:
+        plan: the stage.
+        settings: of the replica.
+        kafka: the cluster.
+        backend: the replica's stores.
+        clock: time.
+        client: asks state managers.
+        ownership: decides where a task goes on reading.
+        spawn: runs what takes long.
+        stopping: whether the process was asked to stop.
+        pause: waits that many seconds.
+    """
+
+    def __init__(
+        self,
+        plan: StagePlan,
+        settings: StageSettings,
+        kafka: Kafka,
+        backend: StoreBackend,
+        clock: Clock,
+        client: StateClient,
+        ownership: Ownership,
+        spawn: Spawn,
+        stopping: Callable[[], bool],
+        pause: Callable[[float], object],
+    ) -> None:
+        self._plan = plan
+        self._settings = settings
+        self._kafka = kafka
+        self._backend = backend
+        self._clock = clock
+        self._client = client
+        self._ownership = ownership
+        self._spawn = spawn
+        self._stopping = stopping
+        self._pause = pause
+        self.topics: Topics | None = None
+
+    def restore(self, epochs: Mapping[int, int]) -> list[OwnedTask]:
+        """Tasks from the changelog, each with the newest complete store of this replica if that is a base.
+
+        Args:
+            epochs: partition → epoch.
+        """
+        return self._ownership.acquire(epochs, self._known_topics, self._pause)
+
+    def at_cut(self, assigned: Assigned, released: Released) -> OwnedTask:
+        """A task whose cut the log names and whose one layer is the releaser's: nothing is asked or read first."""
+        facts = OpeningFacts(
+            epoch=assigned.epoch,
+            log=LogFacts(self._changelog.topic_id, Bounds(0, released.offset + 1)),
+            now_ms=self._clock.wall_ms(),
+            manner=assigned.manner,
+            layers=[LayerFacts(layer, NoAnswer.NOT_ASKED) for layer in assigned.layers],
+            released=released,
+        )
+        return self._carry_out(assigned, decide_opening(facts))
+
+    def open(
+        self, assigned: Assigned, released: Released | None, said: Mapping[Layer, Description | NoAnswer]
+    ) -> OwnedTask:
+        """A task by whichever base the facts allow; what turns out to be none leads to the changelog.
+
+        Raises:
+            RestoreStalledError: nothing could be decided before the deadline.
+            StateError, TowpathError: see :class:`towpath.stage.ownership.Ownership`.
+        """
+        began_s = self._clock.monotonic_s()
+        while True:
+            waited_s = self._clock.monotonic_s() - began_s
+            facts = self._facts(assigned, released, said, patient=waited_s < PATIENCE_S)
+            decision = decide_opening(facts)
+            if not isinstance(decision, AskAgain):
+                return self._carry_out(assigned, decision)
+            if self._stopping():
+                raise StopRequestedError(f"asked to stop while opening {assigned.task}")
+            if waited_s >= DECIDE_S:
+                raise RestoreStalledError(
+                    f"{assigned.task} could not be opened for {waited_s:.0f} s: {decision.reason}"
+                )
+            self._pause(ASK_AGAIN_S)
+            said = self._ask_again(assigned, said)
+
+    def _carry_out(self, assigned: Assigned, decision: object) -> OwnedTask:
+        log.info("opening", task=str(assigned.task), epoch=assigned.epoch, by=type(decision).__name__)
+        try:
+            match decision:
+                case Reopen(_, MigrationRecord() as record, sources):
+                    store = self._backend.open(assigned.task, assigned.epoch)
+                    return self._over(assigned, LayeredStore(store, record), sources, tail=True)
+                case Layers(sources, meta, tail):
+                    self._backend.destroy(assigned.task, assigned.epoch)
+                    store = self._backend.open(assigned.task, assigned.epoch)
+                    layered = begin(store, [source.layer for source in sources], meta)
+                    return self._over(assigned, layered, sources, tail=tail)
+                case _:
+                    return self.restore({assigned.partition: assigned.epoch})[0]
+        except StaleBaseError as error:
+            log.warning("no layer can be used, restoring from the changelog", task=str(assigned.task), cause=str(error))
+            self._backend.destroy(assigned.task, assigned.epoch)
+            return self.restore({assigned.partition: assigned.epoch})[0]
+
+    def _over(
+        self, assigned: Assigned, layered: LayeredStore, usable: Sequence[UsableLayer], *, tail: bool
+    ) -> OwnedTask:
+        """The task over its layers, with the job that brings the rest."""
+        try:
+            restored = self._tail(assigned, layered) if tail else _as_it_is(assigned, layered)
+            meta = layered.meta()
+            layered.took_over(meta.offset if meta is not None else -1)
+            return self._running(assigned, restored, layered, usable)
+        except BaseException:
+            layered.close()
+            raise
+
+    def _tail(self, assigned: Assigned, layered: LayeredStore) -> RestoredTask:
+        return catch_up(
+            assigned.task,
+            assigned.epoch,
+            layered,
+            self._kafka,
+            self._changelog,
+            name=f"{self._settings.replica}-tail",
+            clock=self._clock,
+            stop=self._stopping,
+            pause=self._pause,
+        )
+
+    def _running(
+        self, assigned: Assigned, restored: RestoredTask, layered: LayeredStore, usable: Sequence[UsableLayer]
+    ) -> OwnedTask:
+        topics = self._known_topics
+        task = self._ownership.take_over(restored, topics, topics.tasks)
+        if task is None:
+            targets = {restored.task: restored.epoch}
+            (task,) = self._ownership.own(targets, topics, {restored.task: restored}, share=topics.tasks)
+        parking = task.parking or Parking()
+        task.parking = parking
+        job = self.make_job(assigned.task, assigned.epoch, assigned.manner, layered, usable)
+        task.migration = Migration(job, parking.resolved)
+        return task
+
+    def make_job(
+        self, task: TaskId, epoch: int, manner: Manner, layered: LayeredStore, usable: Sequence[UsableLayer]
+    ) -> MigrationJob:
+        """The job that brings what is not here yet."""
+        return MigrationJob(
+            task,
+            epoch,
+            layered,
+            usable,
+            self._client,
+            self._clock,
+            manner,
+            self._spawn,
+            lambda: build_scratch(
+                task,
+                epoch,
+                layered.record.cut,
+                self._backend,
+                self._kafka,
+                self._changelog,
+                name=f"{self._settings.replica}-scratch",
+                clock=self._clock,
+                stop=self._stopping,
+                pause=self._pause,
+            ),
+        )
+
+    def top_up(self, task: TaskId, epoch: int, store: Store | None) -> None:
+        """Bring a complete copy to the changelog's end; takes as long as the tail is."""
+        if store is not None:
+            store.close()
+        restored = restore(
+            {task: epoch},
+            self._backend,
+            self._kafka,
+            self._changelog,
+            name=f"{self._settings.replica}-standby",
+            clock=self._clock,
+            stop=self._stopping,
+            pause=self._pause,
+        )
+        restored[task].store.close()
+
+    @property
+    def _known_topics(self) -> Topics:
+        if self.topics is None:
+            raise TowpathError("a task was opened before the topics were known")
+        return self.topics
+
+    @property
+    def _changelog(self) -> TopicInfo:
+        return self._known_topics.infos[changelog_topic(self._plan.app, self._plan.name)]
+
+    def _facts(
+        self,
+        assigned: Assigned,
+        released: Released | None,
+        said: Mapping[Layer, Description | NoAnswer],
+        *,
+        patient: bool,
+    ) -> OpeningFacts:
+        return OpeningFacts(
+            epoch=assigned.epoch,
+            log=self._log_facts(assigned),
+            now_ms=self._clock.wall_ms(),
+            manner=assigned.manner,
+            own=[self._own_store(assigned.task, epoch) for epoch in self._backend.existing(assigned.task)],
+            layers=[LayerFacts(layer, said.get(layer, NoAnswer.NOT_ASKED)) for layer in assigned.layers],
+            released=released,
+            patient=patient,
+        )
+
+    def _log_facts(self, assigned: Assigned) -> LogFacts:
+        retention_ms = delete_retention_ms(self._changelog.config)
+        source = TopicPartition(self._changelog.name, assigned.partition)
+        with closing(self._kafka.consumer(name=f"{self._settings.replica}-opening")) as consumer:
+            try:
+                bounds = consumer.bounds(source, _BOUNDS_TIMEOUT_S)
+            except (RetryableKafkaError, KafkaUnavailableError):
+                return LogFacts(self._changelog.topic_id, None, retention_ms)
+        return LogFacts(self._changelog.topic_id, bounds, retention_ms)
+
+    def _own_store(self, task: TaskId, epoch: int) -> OwnStore:
+        with closing(self._backend.open(task, epoch)) as store:
+            return OwnStore(epoch, store.meta(), record_of(store))
+
+    def _ask_again(
+        self, assigned: Assigned, said: Mapping[Layer, Description | NoAnswer]
+    ) -> dict[Layer, Description | NoAnswer]:
+        """Ask those holders again that have not described their copy."""
+        again = {
+            layer: self._client.describe(Address(assigned.task, layer, assigned.epoch), -1, ASK_TIMEOUT_S)
+            for layer in assigned.layers
+            if not isinstance(said.get(layer), Description)
+        }
+        while not all(pending.done() for pending in again.values()):
+            self._pause(_LOOK_S)
+        return {**said, **{layer: said_by(pending) for layer, pending in again.items()}}
+
+
+def _as_it_is(assigned: Assigned, layered: LayeredStore) -> RestoredTask:
+    """A store that stands at the cut."""
+    meta = layered.meta()
+    progress = meta.progress if meta is not None else None
+    return RestoredTask(assigned.task, assigned.epoch, layered, progress, Source.TAIL, 0, 0)
