@@ -88,8 +88,8 @@ class StateManagerProcess(LoggedProcess):
     def __init__(self, app: str, name: str, state_root: Path, log_dir: Path, bootstrap: str, coordinator: str) -> None:
         command = [
             *(sys.executable, "-m", "statemgr.cli", "serve", "--app", app, "--replica", name),
-            *("--state-dir", str(state_root), "--bootstrap", bootstrap, "--coordinator", coordinator),
-            "--die-with-parent",
+            *("--state-dir", str(state_root / app / name), "--bootstrap", bootstrap, "--coordinator", coordinator),
+            *("--leave-after-s", f"{LINGER_LIMIT_S / 2:g}", "--die-with-parent"),
         ]
         super().__init__(f"{name}/statemgr", command, log_dir / f"{name}.statemgr.log")
 

@@ -9,6 +9,7 @@ import typer
 from statemgr.errors import StateError, StopRequestedError
 from towpath.cli.broker import broker_app
 from towpath.cli.plan import plan
+from towpath.cli.pod import PASSED_ON, pod
 from towpath.cli.run import run
 from towpath.cli.stage import stage
 from towpath.cli.state import state_app
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.add_typer(broker_app, name="broker")
 app.add_typer(state_app, name="state")
 app.command()(plan)
+app.command(context_settings=PASSED_ON)(pod)
 app.command()(run)
 app.command()(stage)
 app.command()(topics)

@@ -72,7 +72,7 @@ class Supervisor:
         for action in actions:
             match action:
                 case Say(text):
-                    _write(b"pod", text.encode())
+                    say(text)
                 case Report():
                     self._in_background(asyncio.to_thread(self._report))
                 case Send(part, number):
@@ -138,6 +138,11 @@ async def _pass_on(prefix: str, stream: asyncio.StreamReader | None) -> None:
         _write(prefix.encode(), *lines)
     if held:
         _write(prefix.encode(), held)
+
+
+def say(text: str) -> None:
+    """Write a line of the pod's own, among those of its processes."""
+    _write(b"pod", text.encode())
 
 
 def _write(prefix: bytes, *lines: bytes) -> None:

@@ -1,0 +1,156 @@
+"""What a pod is made of: command lines of its two processes, and how a death is reported."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+
+from towpath.errors import SettingsError
+from towpath.launch.pod import Part, PodPolicy
+from towpath.launch.supervise import Supervisor, say
+
+PLAN_LIMIT_S = 60.0
+"""Loading a query takes a second; sixty on a busy machine with a cold disk."""
+
+DRAIN_SHARE = 0.75
+"""Of the grace period, for the stage; the rest at least is the state manager's, whose copies are still asked for."""
+
+REPORT_TIMEOUT_S = 2.0
+"""The coordinator answers within milliseconds; a silent replica is taken for dead after three seconds."""
+
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+TOWPATH = (sys.executable, "-m", "towpath.cli")
+STATEMGR = (sys.executable, "-m", "statemgr.cli")
+
+
+@dataclass(frozen=True)
+class PodSettings:
+    """What is run.
+
+    Attributes:
+        query: module of the query.
+        stage: the stage.
+        coordinator: its URL.
+        replica: name of the replica.
+        bootstrap: of Kafka.
+        state_dir: directory of the stores.
+        state_host: address at which the state manager listens.
+        kafka_config: file of client properties.
+        grace_s: from the stop request to the end.
+        query_settings: ``name=value`` arguments of the query.
+        further: other options of ``towpath stage``.
+    """
+
+    query: str
+    stage: str
+    coordinator: str
+    replica: str
+    bootstrap: str
+    state_dir: Path
+    state_host: str
+    kafka_config: Path | None
+    grace_s: float
+    query_settings: Sequence[str] = ()
+    further: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class _Stage:
+    app: str
+    stateful: bool
+
+
+class _Named(msgspec.Struct):
+    name: str
+    backend: str | None
+
+
+class _Plan(msgspec.Struct):
+    app: str
+    stages: list[_Named]
+
+
+def run_pod(settings: PodSettings) -> int:
+    """Run a pod until it is asked to stop and all its processes have ended.
+
+    Returns:
+        Exit status of the stage.
+
+    Raises:
+        SettingsError: the query can't be loaded or has no such stage.
+    """
+    found = _look_at(settings)
+    commands = {Part.STAGE: stage_command(settings)}
+    if found.stateful:
+        commands[Part.STATE_MANAGER] = state_manager_command(settings, found.app)
+    policy = PodPolicy(found.stateful, settings.grace_s)
+    return asyncio.run(Supervisor(policy, commands, lambda: _report(settings)).run())
+
+
+def stage_command(settings: PodSettings) -> list[str]:
+    """Command line of the stage process."""
+    return [
+        *(*TOWPATH, "stage", settings.query, "--stage", settings.stage),
+        *("--coordinator", settings.coordinator, "--replica", settings.replica),
+        *("--bootstrap", settings.bootstrap, "--state-dir", str(settings.state_dir)),
+        *_kafka_config(settings),
+        *_query_settings(settings),
+        *("--option", f"drain_s={settings.grace_s * DRAIN_SHARE:g}"),
+        *settings.further,
+    ]
+
+
+def state_manager_command(settings: PodSettings, app: str) -> list[str]:
+    """Command line of the state manager."""
+    return [
+        *(*STATEMGR, "serve", "--app", app, "--replica", settings.replica),
+        *("--state-dir", str(settings.state_dir / app / settings.replica)),
+        *("--bootstrap", settings.bootstrap, "--coordinator", settings.coordinator),
+        *("--host", settings.state_host, "--leave-after-s", f"{settings.grace_s:g}"),
+        *_kafka_config(settings),
+    ]
+
+
+def _kafka_config(settings: PodSettings) -> list[str]:
+    return [] if settings.kafka_config is None else ["--kafka-config", str(settings.kafka_config)]
+
+
+def _query_settings(settings: PodSettings) -> list[str]:
+    return [part for pair in settings.query_settings for part in ("--set", pair)]
+
+
+def _report(settings: PodSettings) -> None:
+    """Tell the coordinator; by hand, since loading its client takes as long as its patience is worth."""
+    path = f"/replicas/{quote(settings.stage, safe='')}/{quote(settings.replica, safe='')}/died"
+    request = urllib.request.Request(settings.coordinator.rstrip("/") + path, b"", method="POST")  # noqa: S310
+    try:
+        with _OPENER.open(request, timeout=REPORT_TIMEOUT_S) as answer:
+            answer.read()
+    except OSError as error:
+        say(f"the death of the stage could not be reported, its silence will tell: {error}")
+
+
+def _look_at(settings: PodSettings) -> _Stage:
+    """Application and kind of the stage.
+
+    By a process of its own: this one lives as long as the replica, and would hold the runtime's memory all the time.
+    """
+    command = [*TOWPATH, "plan", settings.query, "--format", "json", *_query_settings(settings)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PLAN_LIMIT_S, check=False)  # noqa: S603
+    if done.returncode != 0:
+        raise SettingsError(done.stderr.strip().removeprefix("error: ") or f"{' '.join(command)} failed")
+    plan = msgspec.json.decode(done.stdout, type=_Plan)
+    for stage in plan.stages:
+        if stage.name == settings.stage:
+            return _Stage(plan.app, stage.backend is not None)
+    names = ", ".join(stage.name for stage in plan.stages)
+    raise SettingsError(f"query {plan.app!r} has no stage {settings.stage!r}; its stages: {names}")
