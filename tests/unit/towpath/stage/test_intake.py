@@ -108,6 +108,39 @@ def test_every_row_of_a_record_of_an_inner_edge_belongs_to_the_record_s_partitio
     assert batch.records == 2
 
 
+def test_every_row_can_be_traced_to_its_record_and_its_place_in_it() -> None:
+    plan = key_count().plan().stage("count")
+    (edge,) = plan.inputs
+    values = [encode_frames(pl.DataFrame({"auction": auctions}))[0] for auctions in ([1, 2], [3], [4, 5, 6])]
+    places = [(values[0], 3, 1), (b"damaged", 4, 1), (values[1], 9, 2), (values[2], 5, 1)]
+    batch = Intake(plan).read([Plain(value, offset, partition, edge.topic) for value, offset, partition in places])
+    origin = batch.origin()
+    traced = zip(
+        [origin.sources[index] for index in origin.source],
+        origin.partition.tolist(),
+        origin.offset.tolist(),
+        origin.row.tolist(),
+        strict=True,
+    )
+    expected = [(3, 0, 1), (3, 1, 1), (9, 0, 2), (5, 0, 1), (5, 1, 1), (5, 2, 1)]
+    assert list(traced) == [
+        (TopicPartition(edge.topic, partition), partition, offset, row) for offset, row, partition in expected
+    ]
+
+
+def test_rows_of_several_topics_are_traced_in_the_order_of_the_frame() -> None:
+    plan = pass_stage()
+    other = InputPlan("people", Format.JSON, {"name": pl.String})
+    batch = Intake(replace(plan, inputs=(*plan.inputs, other))).read(
+        [Plain(b'{"name": "x"}', 7, 2, "people"), Plain(bid(1), 0), Plain(b'{"name": "y"}', 8, 2, "people")]
+    )
+    origin = batch.origin()
+    assert batch.frame is not None
+    assert batch.frame.get_column(PARTITION).to_list() == origin.partition.tolist() == [2, 2, 0]
+    assert origin.offset.tolist() == [7, 8, 0]
+    assert [batch.touches([partition]) for partition in (0, 1, 2)] == [True, False, True]
+
+
 def test_the_oldest_time_of_a_batch_is_that_of_any_of_its_partitions() -> None:
     messages = [Plain(bid(1), 0, 0, time_ms=500), Plain(bid(2), 0, 1, time_ms=200), Plain(bid(3), 1, 1, time_ms=300)]
     assert Intake(pass_stage()).read(messages).oldest_ms == 200

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from statemgr.progress import InputProgress, Progress
-from statemgr.types import TaskId, TopicPartition
+from statemgr.types import Position, TaskId, TopicPartition
+from towpath.stage.parking import Parking
 from towpath.stage.tasks import OwnedTask, noted_topic_id, owner_index, shown_offsets
 
 
@@ -25,6 +26,31 @@ def test_an_input_position_only_moves_forward() -> None:
 def test_the_progress_record_has_the_epoch_and_every_input() -> None:
     expected = Progress(3, {"bids": InputProgress(5, 5), "people": InputProgress(9, 9)})
     assert task(bids=5, people=9).progress() == expected
+
+
+def test_rows_that_wait_are_in_the_progress_record_and_hold_the_shown_offset() -> None:
+    owned = task(bids=9)
+    owned.parking = Parking()
+    owned.parking.admit("bids", [b"k"], [Position(7, 2)], lambda keys: keys)
+    assert owned.progress() == Progress(3, {"bids": InputProgress(7, 9, {"k": (7, 2)})})
+    source = TopicPartition("bids", 2)
+    assert (owned.offsets(), owned.reads_from()) == ({source: 7}, {source: 9})
+    assert shown_offsets([owned], {source: 9}) == {source: 7}
+
+
+def test_a_position_behind_what_was_read_does_not_pass_markers() -> None:
+    owned = task(bids=9)
+    owned.behind.add("bids")
+    owned.skip("bids", 12)
+    assert owned.positions == {"bids": 9}
+    owned.behind.clear()
+    owned.skip("bids", 12)
+    assert owned.positions == {"bids": 12}
+
+
+def test_a_task_without_a_migration_has_all_its_state() -> None:
+    owned = task(bids=0)
+    assert (owned.migrating, owned.full, owned.settle()) == (False, False, True)
 
 
 def test_shown_are_the_offsets_that_differ_from_what_the_group_has() -> None:

@@ -16,6 +16,9 @@ Rows travel in Polars frames. Besides the columns of the schema a frame carries 
 ``__events``              Int64    number of source events behind the row (absent: 1)
 ========================  =======  ====================================================================
 
+While a task's state is on its way, ``__partition`` holds the row's number in the batch up to the keyed operator (see
+:mod:`towpath.stage.gate`); a step that comes before it only carries the column.
+
 An inner edge carries all but ``__partition``; a sink writes them as ``sched_ms``, ``sched_newest_ms``, ``events``.
 """
 
