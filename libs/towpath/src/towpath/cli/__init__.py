@@ -8,11 +8,15 @@ import typer
 
 from statemgr.errors import StateError, StopRequestedError
 from towpath.cli.broker import broker_app
+from towpath.cli.coordinator import coordinator
+from towpath.cli.migrations import migrations
 from towpath.cli.plan import plan
 from towpath.cli.pod import PASSED_ON, pod
 from towpath.cli.run import run
+from towpath.cli.scale import move, scale
 from towpath.cli.stage import stage
 from towpath.cli.state import state_app
+from towpath.cli.tasks import tasks
 from towpath.cli.topics import topics
 from towpath.errors import TowpathError
 
@@ -25,10 +29,15 @@ app = typer.Typer(
 )
 app.add_typer(broker_app, name="broker")
 app.add_typer(state_app, name="state")
+app.command()(coordinator)
+app.command()(migrations)
+app.command()(move)
 app.command()(plan)
 app.command(context_settings=PASSED_ON)(pod)
 app.command()(run)
+app.command()(scale)
 app.command()(stage)
+app.command()(tasks)
 app.command()(topics)
 
 

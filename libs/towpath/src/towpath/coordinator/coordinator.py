@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import structlog
 
@@ -61,6 +61,7 @@ class Coordinator:
 
     Attributes:
         ticked_s: monotonic time at which the newest turn began.
+        lock: guards the memory against threads that answer heartbeats; not held while it writes or fences.
     """
 
     def __init__(
@@ -81,14 +82,14 @@ class Coordinator:
         self.metrics = metrics or CoordinatorMetrics()
         self.ticked_s = clock.monotonic_s()
         self._clock = clock
-        self._lock = threading.RLock()
+        self.lock: AbstractContextManager[object] = threading.RLock()
         self._leadership = Leadership(kafka, app, name, clock, self.limits)
         self._memory = Memory(self.stages, self.limits, self.ticked_s)
         self._actions = Actions(
             self._leadership.writer,
             Fencer(kafka, app, f"{name}-fence", clock.monotonic_s),
             self._memory.moves,
-            self._lock,
+            self.lock,
             clock.monotonic_s,
             self.limits,
             self.metrics,
@@ -126,17 +127,17 @@ class Coordinator:
             StopRequestedError: ``stop`` said so.
         """
         reader = self._leadership.take_over(stop)
-        with self._lock:
+        with self.lock:
             self._leadership.lead(reader)
             self._memory.forget_silence(self._clock.monotonic_s())
 
     def tick(self) -> None:
-        """One turn; waits for nothing but its own commits and fences.
+        """One turn; waits for nothing but its own commits and fences. The first turn begins to lead, if need be.
 
         Raises:
             CodecError, TopicMissingError: the control log can't be followed any more: stop (R19).
         """
-        with self._lock:
+        with self.lock:
             now_s = self._clock.monotonic_s()
             if now_s - self.ticked_s > self.limits.pause_s:
                 self._memory.forget_silence(now_s)
@@ -155,7 +156,7 @@ class Coordinator:
 
     def close(self) -> None:
         """Free everything; replicas go on by the log."""
-        with self._lock:
+        with self.lock:
             self._wishes.give_up("the coordinator ends")
             self._leadership.close()
 
@@ -163,7 +164,7 @@ class Coordinator:
 
     def heartbeat(self, stage: str, replica: str, beat: Heartbeat) -> HeartbeatAnswer:
         """Take a replica's heartbeat; the answer is hints only."""
-        with self._lock:
+        with self.lock:
             now_s = self._clock.monotonic_s()
             if stage in self.stages:
                 self._memory.fleet.hear(stage, replica, beat, now_s)
@@ -176,7 +177,7 @@ class Coordinator:
 
     def holder(self, name: str, beat: HolderBeat) -> HolderAnswer:
         """Take a state manager's heartbeat."""
-        with self._lock:
+        with self.lock:
             self._memory.fleet.hear_holder(name, beat, self._clock.monotonic_s())
             needed = needed_copies(self.facts(), name)
             return HolderAnswer(term=self.view.term, needed=needed, known=self.leading)
@@ -188,7 +189,7 @@ class Coordinator:
             RefusedError: there is no such stage.
         """
         require_stage(self.app, self.stages, stage)
-        with self._lock:
+        with self.lock:
             self._memory.fleet.died(stage, replica, self._clock.monotonic_s())
         log.warning("reported dead", stage=stage, replica=replica)
 
@@ -202,7 +203,7 @@ class Coordinator:
             NotLeadingError: this coordinator does not lead.
         """
         require_stage(self.app, self.stages, request.stage)
-        with self._lock:
+        with self.lock:
             self._require_leading()
             manner = request.manner or self.facts().manner(request.stage)
             self._memory.unpin(request.stage)
@@ -219,7 +220,7 @@ class Coordinator:
             NotLeadingError: this coordinator does not lead.
         """
         stage = require_stage(self.app, self.stages, request.stage)
-        with self._lock:
+        with self.lock:
             self._require_leading()
             task = require_move(self.facts(), stage, request)
             self._memory.pins[task] = request.replica
@@ -232,7 +233,7 @@ class Coordinator:
     @contextmanager
     def look(self) -> Iterator[Facts]:
         """The same, and nothing changes while the context lasts."""
-        with self._lock:
+        with self.lock:
             yield self.facts()
 
     # --- within a turn ---
@@ -244,7 +245,7 @@ class Coordinator:
         return decide(facts) if self._leadership.is_read_back else []
 
     def _stand_down(self, cause: str) -> None:
-        with self._lock:
+        with self.lock:
             self._leadership.stand_down(cause)
             self._memory.moves.forget_prepared(self._clock.monotonic_s())
             self._wishes.give_up(f"the coordinator does not lead any more: {cause}")

@@ -50,9 +50,9 @@ class Leadership:
         self._clock = clock
         self._limits = limits
         self._reader = self._make_reader()
-        self._stood_down_s = clock.monotonic_s()
+        self._not_before_s = clock.monotonic_s()
         self._newest = 0
-        self._newest_since_s = self._stood_down_s
+        self._newest_since_s = self._not_before_s
 
     @property
     def view(self) -> ControlView:
@@ -109,14 +109,17 @@ class Leadership:
             log.warning("stands down and serves reads only; replicas go on by the log", cause=cause)
         self.leading = False
         self.problem = f"does not lead: {cause}"
-        self._stood_down_s = self._clock.monotonic_s()
+        self._not_before_s = self._clock.monotonic_s() + self._limits.standby_s
         self.writer.close()
 
     def should_lead(self, now_s: float, *, talked_to: bool) -> bool:
-        """Whether to try: soon if no newer coordinator has shown up, else late and only if replicas talk to us."""
-        if now_s - self._stood_down_s < self._limits.standby_s:
+        """Whether to try: soon if no newer coordinator has shown up, else late and only if replicas talk to us.
+
+        One that has never led yet is the newest itself.
+        """
+        if now_s < self._not_before_s:
             return False
-        if self.view.term <= self.term:
+        if self.term == 0 or self.view.term <= self.term:
             return True
         return talked_to and now_s - self._newest_since_s >= self._limits.reclaim_s
 

@@ -12,7 +12,7 @@ from towpath.coordinator.facts import StageFacts
 from towpath.coordinator.http import application
 from towpath.coordinator.settings import CoordinatorSettings
 from towpath.coordinator.topics import await_topics
-from towpath.errors import TowpathError
+from towpath.errors import SettingsError, TowpathError
 from towpath.query.loading import load_query
 from towpath.query.plan import QueryPlan
 from towpath.stage.connect import connect
@@ -84,10 +84,10 @@ def _serve(
 ) -> None:
     clock = SystemClock()
     coordinator = Coordinator(plan.app, stages, kafka, clock, name=settings.name, limits=settings.limits)
-    server = HttpServer(application(coordinator, clock, settings.stall_s), settings.host, settings.port)
-    port = server.start()
+    server = HttpServer(application(coordinator, clock, settings.stall_s), settings.http_host, settings.http_port)
+    port = _listen(server, settings)
     log.info(
-        "starting", http=f"http://{settings.host}:{port}", tasks={stage.name: stage.partitions for stage in stages}
+        "starting", http=f"http://{settings.http_host}:{port}", tasks={stage.name: stage.partitions for stage in stages}
     )
     try:
         _begin(coordinator, signals)
@@ -96,6 +96,16 @@ def _serve(
     finally:
         server.stop()
         coordinator.close()
+
+
+def _listen(server: HttpServer, settings: CoordinatorSettings) -> int:
+    try:
+        return server.start()
+    except SettingsError as error:
+        raise SettingsError(
+            f"the coordinator can't listen on {settings.http_host}:{settings.http_port}: the address is taken or not "
+            "ours; choose another with --http-port (0 takes a free one) or --http-host"
+        ) from error
 
 
 def _begin(coordinator: Coordinator, signals: StopSignals) -> None:

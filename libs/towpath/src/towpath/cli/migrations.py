@@ -1,0 +1,152 @@
+"""``towpath migrations``: tasks on the move, and how far their state has come."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from towpath.cli.coordinator import CoordinatorOption
+from towpath.cli.options import JsonOption
+from towpath.cli.scale import client_of
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from towpath.coordinator.client import CoordinatorClient
+    from towpath.coordinator.statuses import MigrationStatus
+
+INTERVAL_S = 0.5
+"""Between two looks: two heartbeats."""
+
+SHOWN_ENDED = 10
+"""Moves that have ended and are still shown, newest first."""
+
+
+def migrations(
+    watch: Annotated[bool, typer.Option("--watch", help="Keep the picture up to date until Ctrl-C")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Show all that have ended and are still known")] = False,
+    coordinator: CoordinatorOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Show tasks on the move: hot keys, bins and bytes that have come, rate, time left; in red what is stalled.
+
+    Example: towpath migrations --watch
+    """
+    with client_of(coordinator) as client:
+        if watch:
+            _watch(client, json_)
+            return
+        found = client.migrations()
+    if json_:
+        typer.echo(_as_json(found))
+        return
+    from rich.console import Console
+
+    Console().print(migration_table(found, None if all_ else SHOWN_ENDED))
+
+
+def _watch(client: CoordinatorClient, json_: bool) -> None:
+    """Look again and again; an absent coordinator is named, and waited for."""
+    from rich.live import Live
+
+    try:
+        if json_:
+            while True:
+                typer.echo(_as_json(client.migrations()))
+                time.sleep(INTERVAL_S)
+        first = migration_table(client.migrations(), SHOWN_ENDED)
+        with Live(first, auto_refresh=False) as live:
+            while True:
+                time.sleep(INTERVAL_S)
+                live.update(_look(client), refresh=True)
+    except KeyboardInterrupt:
+        return
+
+
+def _look(client: CoordinatorClient) -> RenderableType:
+    from rich.text import Text
+
+    from towpath.coordinator.errors import CoordinatorError
+
+    try:
+        return migration_table(client.migrations(), SHOWN_ENDED)
+    except CoordinatorError as error:
+        return Text(str(error), style="red")
+
+
+def _as_json(found: list[MigrationStatus]) -> str:
+    return json.dumps([move.model_dump(mode="json") for move in found])
+
+
+def migration_table(found: list[MigrationStatus], ended: int | None) -> Table:
+    """Moves as a table.
+
+    Args:
+        found: all that are known.
+        ended: how many of those that have ended are shown; None: all.
+    """
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE)
+    for name in ("task", "from", "to", "by", "step", "hot keys", "bins", "state", "rate", "left", "paused", "since"):
+        table.add_column(name, justify="left" if name in {"task", "from", "to", "by", "step"} else "right")
+    over = [move for move in found if not move.active][:ended]
+    for move in [*(move for move in found if move.active), *over]:
+        table.add_row(*_cells(move), style="red" if move.stalled else "dim" if not move.active else None)
+        if move.stalled:
+            table.add_row("", move.stalled, style="red")
+    if not table.rows:
+        table.add_row("nothing moves", style="dim")
+    return table
+
+
+def _cells(move: MigrationStatus) -> list[str]:
+    progress = move.progress or {}
+    return [
+        move.task,
+        move.source or "-",
+        move.target,
+        move.strategy,
+        "stalled" if move.stalled else move.step,
+        _number(progress.get("hot_keys")),
+        f"{progress['bins_done']}/{progress['bins_total']}" if "bins_done" in progress else "",
+        _bytes(progress.get("bytes")),
+        f"{_bytes(progress['rate'])}/s" if progress.get("rate") else "",
+        _seconds(seconds_left(progress)),
+        _seconds(move.paused_s),
+        _seconds(move.elapsed_s),
+    ]
+
+
+def seconds_left(progress: dict[str, Any]) -> float | None:
+    """How long the rest will take if it comes as fast as lately; None: can't be told."""
+    done, total = progress.get("bins_done") or 0, progress.get("bins_total") or 0
+    rate, came = progress.get("rate") or 0.0, progress.get("bytes") or 0
+    if not done or not rate or total < done:
+        return None
+    return float(came / done * (total - done) / rate)
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _bytes(value: float | None) -> str:
+    if value is None:
+        return ""
+    for unit in ("B", "kB", "MB"):
+        if abs(value) < 1000:
+            return f"{value:.0f} {unit}"
+        value /= 1000
+    return f"{value:.1f} GB"
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.2f} s" if value < 10 else f"{value:.0f} s" if value < 600 else f"{value / 60:.0f} min"
