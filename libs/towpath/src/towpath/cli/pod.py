@@ -16,7 +16,8 @@ from towpath.cli.options import (
     SetOption,
     StateDirOption,
 )
-from towpath.launch.pod import GRACE_S, MARGIN_S
+from towpath.launch.pod import MARGIN_S
+from towpath.launch.programs import GRACE_S
 
 DEFAULT_STATE_DIR = Path("build/state")
 """Of a stage's settings."""

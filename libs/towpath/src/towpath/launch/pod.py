@@ -17,10 +17,7 @@ import signal
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from towpath.launch.programs import EXPECTED_EXITS
-
-GRACE_S = 120.0
-"""Time from SIGTERM to SIGKILL that the manifests give a container (R20)."""
+from towpath.launch.programs import EXPECTED_EXITS, GRACE_S
 
 MARGIN_S = 10.0
 """Kept of the grace period: for the stage's last transaction and the ends of the processes."""

@@ -15,8 +15,14 @@ from towpath.query.plan import QueryPlan
 STOP_WAIT_S = 12
 """A replica exits within 10 s of SIGTERM; two more before it is killed."""
 
+GRACE_S = 120.0
+"""Time from SIGTERM to SIGKILL that a replica gets which hands over its tasks (R20)."""
+
 EXPECTED_EXITS = (0, 1, 2)
 """Statuses by which a replica says that starting it again would not help; anything else is a crash: restart."""
+
+COORDINATOR = "coordinator"
+"""Name of the coordinator's process."""
 
 _FIRST, _LATER = 1, 999
 """Supervisord's priorities: the lower starts earlier and stops later."""
@@ -82,6 +88,38 @@ def programs_of(plan: QueryPlan, query: str, replicas: Mapping[str, int], option
         for stage, count in replica_counts(plan, replicas).items()
         for index in range(count)
     ]
+
+
+def coordinator_program(query: str, port: int, options: Sequence[str] = ()) -> Program:
+    """The ``towpath coordinator`` process, which is there until all that ask it are gone.
+
+    Args:
+        query: module name by which it loads the query.
+        port: where it listens.
+        options: further options of ``towpath coordinator``.
+    """
+    command = (sys.executable, "-m", "towpath.cli", "coordinator", query, "--http-port", str(port), "--die-with-parent")
+    return Program(COORDINATOR, COORDINATOR, (*command, *options), outlives=True)
+
+
+def pod_program(query: str, stage: str, name: str, url: str, options: Sequence[str] = ()) -> Program:
+    """One ``towpath pod`` process: a replica and its state manager.
+
+    Args:
+        query: module name by which a replica loads it.
+        stage: the stage.
+        name: of the replica.
+        url: the coordinator's.
+        options: further options of ``towpath pod`` and ``towpath stage``.
+    """
+    command = (sys.executable, "-m", "towpath.cli", "pod", query, "--stage", stage, "--replica", name)
+    grace_s = int(GRACE_S)
+    return Program(
+        name,
+        stage,
+        (*command, "--coordinator", url, "--grace", str(grace_s), "--die-with-parent", *options),
+        stop_wait_s=grace_s,
+    )
 
 
 def render_config(programs: Sequence[Program], run_dir: Path) -> str:

@@ -1,0 +1,98 @@
+"""Keeps as many replicas running as the coordinator wants: looks at its topology, starts pods, asks others to leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from towpath.coordinator.client import CoordinatorClient
+from towpath.coordinator.errors import CoordinatorError
+from towpath.coordinator.messages import ScaleRequest
+from towpath.coordinator.statuses import Topology
+from towpath.launch.fleet import Wanted, reconcile, wanted_of
+from towpath.launch.pipeline import Pipeline, ProcessState
+from towpath.launch.programs import Program
+
+
+class Follower:
+    """Follows the coordinator's topology; one look at a time, by the launcher's loop.
+
+    Args:
+        pipeline: the running processes.
+        client: asks the coordinator.
+        initial: stage → replicas at the start, which hold until something else is decided.
+        asked: those of them that the operator has named: they replace what was decided in an earlier run.
+        make: gives the program of a replica by stage and name.
+        say: tells the operator.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        client: CoordinatorClient,
+        initial: Mapping[str, int],
+        asked: Mapping[str, int],
+        make: Callable[[str, str], Program],
+        say: Callable[[str], None],
+    ) -> None:
+        self._pipeline = pipeline
+        self._client = client
+        self._initial = initial
+        self._make = make
+        self._say = say
+        self._leaving: set[str] = set()
+        self._asked = dict(asked)
+        self._reached: bool | None = None
+
+    @property
+    def leaving(self) -> frozenset[str]:
+        """Replicas that were asked to leave; their ends are no failures."""
+        return frozenset(self._leaving)
+
+    def look(self, states: list[ProcessState]) -> None:
+        """Bring the processes a step nearer to what is wanted.
+
+        Raises:
+            PipelineError: they can't be controlled.
+            CoordinatorError: the operator's numbers are refused.
+        """
+        self._forget_gone(states)
+        topology = self._topology()
+        if topology is None or not topology.leading:
+            return
+        for stage in topology.stages:
+            asked = self._asked.pop(stage.stage, None)
+            if asked is not None and stage.desired not in (None, asked):
+                self._client.scale(ScaleRequest(stage=stage.stage, replicas=asked))
+            elif stage.stage in self._initial:
+                self._adapt(stage.stage, wanted_of(stage.stage, stage.desired, stage.members, self._initial))
+
+    def _adapt(self, stage: str, wanted: Wanted) -> None:
+        mine = {program.name for program in self._pipeline.programs if program.stage == stage}
+        changes = reconcile(stage, wanted, mine - self._leaving, mine & self._leaving)
+        for name in changes.start:
+            self._say(f"{name} is wanted: {wanted.replicas} of {stage}")
+            self._pipeline.add(self._make(stage, name))
+        for name in changes.retire:
+            self._say(f"{name} is asked to hand over its tasks and leave: {wanted.replicas} of {stage}")
+            self._leaving.add(name)
+            self._pipeline.retire(name)
+
+    def _forget_gone(self, states: list[ProcessState]) -> None:
+        for state in states:
+            if state.name in self._leaving and state.stopped:
+                self._say(f"{state.name} has left with status {state.exit_status}")
+                self._pipeline.remove(state.name)
+                self._leaving.discard(state.name)
+
+    def _topology(self) -> Topology | None:
+        try:
+            topology = self._client.topology()
+        except CoordinatorError as error:
+            if self._reached:
+                self._say(f"the coordinator does not answer, replicas stay as they are: {error}")
+                self._reached = False
+            return None
+        if self._reached is False:
+            self._say("the coordinator answers again")
+        self._reached = True
+        return topology

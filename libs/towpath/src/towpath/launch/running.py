@@ -1,0 +1,126 @@
+"""Runs a query as local processes, and tells the operator what becomes of them."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from towpath.errors import SettingsError
+from towpath.launch.fleet import replica_name
+from towpath.launch.follow import Follower
+from towpath.launch.pipeline import Pipeline, ProcessState
+from towpath.launch.programs import COORDINATOR, Program, coordinator_program, pod_program, programs_of, replica_counts
+from towpath.query.plan import QueryPlan
+
+LOOK_S = 0.5
+"""How often the processes' states are looked at."""
+
+LAST_LINES = 5
+
+
+@dataclass
+class Running:
+    """A query that is run.
+
+    Attributes:
+        plan: the query.
+        query: module name by which its processes load it.
+        asked: stage → replicas, as the operator has said.
+        stage_options: of every replica.
+        coordinator_options: of the coordinator.
+        run_dir: directory of logs and control files.
+        stop: set to end.
+        say: tells the operator.
+        seen: process → its state and process id, as said last.
+    """
+
+    plan: QueryPlan
+    query: str
+    asked: Mapping[str, int]
+    stage_options: Sequence[str]
+    coordinator_options: Sequence[str]
+    run_dir: Path
+    stop: threading.Event
+    say: Callable[[str], None]
+    seen: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Replicas of every stage at the start.
+
+        Raises:
+            SettingsError: see :func:`replica_counts`.
+        """
+        return replica_counts(self.plan, self.asked)
+
+
+def run_static(running: Running) -> int:
+    """Run a fixed number of replicas until asked to stop; gives the exit status."""
+    programs = programs_of(running.plan, running.query, running.asked, running.stage_options)
+    with Pipeline(programs, running.run_dir) as pipeline:
+        running.say(f"{running.plan.app}: {len(programs)} processes; logs in {running.run_dir}")
+        return _watch(running, pipeline, None)
+
+
+def run_coordinated(running: Running, port: int) -> int:
+    """Run a coordinator and as many replicas as it wants until asked to stop; gives the exit status."""
+    from towpath.coordinator.client import CoordinatorClient
+
+    port = port or _free_port()
+    url = f"http://127.0.0.1:{port}"
+
+    def make(stage: str, name: str) -> Program:
+        return pod_program(running.query, stage, name, url, running.stage_options)
+
+    if COORDINATOR in running.counts:
+        raise SettingsError(f"a stage can't be called {COORDINATOR!r} here: its logs would be the coordinator's")
+    programs = [coordinator_program(running.query, port, running.coordinator_options)]
+    programs += [
+        make(stage, replica_name(stage, index)) for stage, count in running.counts.items() for index in range(count)
+    ]
+    with Pipeline(programs, running.run_dir) as pipeline, CoordinatorClient(url) as client:
+        running.say(
+            f"{running.plan.app}: coordinator at {url} and {len(programs) - 1} replicas; logs in {running.run_dir}"
+        )
+        return _watch(running, pipeline, Follower(pipeline, client, running.counts, running.asked, make, running.say))
+
+
+def _watch(running: Running, pipeline: Pipeline, follower: Follower | None) -> int:
+    """Report every change of a process until asked to stop, or until one can't go on."""
+    while not running.stop.wait(LOOK_S):
+        states = pipeline.states()
+        leaving = follower.leaving if follower is not None else frozenset()
+        for state in states:
+            _report_change(running, state)
+            if state.given_up and state.name not in leaving:
+                return _report_end(running, pipeline, state)
+        if follower is not None:
+            follower.look(states)
+    return 0
+
+
+def _report_change(running: Running, state: ProcessState) -> None:
+    now, before = (state.state, state.pid), running.seen.get(state.name)
+    if now == before:
+        return
+    if state.state == "RUNNING":
+        happened = "runs" if before is None else "crashed and was started again"
+        running.say(f"{state.name} {happened} (pid {state.pid})")
+    running.seen[state.name] = now
+
+
+def _report_end(running: Running, pipeline: Pipeline, state: ProcessState) -> int:
+    lines = pipeline.log_file(state.name).read_text(encoding="utf-8", errors="replace").splitlines()
+    running.say(f"{state.name} ended with status {state.exit_status}; its last lines:")
+    for line in lines[-LAST_LINES:]:
+        running.say(f"  {line}")
+    return state.exit_status or 1
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
