@@ -34,6 +34,10 @@ INSTALL_BUDGET_S = 0.004
 """Longest time that one turn spends on installing background state: well below the shortest time between batches."""
 
 
+UNHEARD_S = 3.0
+"""A leaving replica waits no longer for a coordinator that does not answer: twelve heartbeats."""
+
+
 @dataclass(frozen=True)
 class Changes:
     """What the replica has to do.
@@ -95,7 +99,7 @@ class Coordinated:
         self._arrivals = arrivals
         self._link = link
         self._clock = clock
-        self._said_s = float("-inf")
+        self._said_s = self._heard_s = float("-inf")
         self._alert_until_s = float("-inf")
         self._done: dict[TaskId, int] = {}
         self._drained = False
@@ -152,7 +156,8 @@ class Coordinated:
             log.info("asked to stop, waiting for tasks to be moved away", tasks=sorted(owned), at_most_s=self._drain_s)
         if self._drained:
             return True
-        if self._clock.monotonic_s() < self._leave_at_s:
+        now_s = self._clock.monotonic_s()
+        if now_s < self._leave_at_s and now_s - max(self._heard_s, self._leave_at_s - self._drain_s) < UNHEARD_S:
             return False
         log.warning("leaving with tasks that nobody has taken", tasks=sorted(owned))
         return True
@@ -199,6 +204,7 @@ class Coordinated:
         answer = self._link.heard()
         if answer is None or answer.term < self._control.view.term:
             return
+        self._heard_s = self._clock.monotonic_s()
         self._drained = answer.drained and self._leave_at_s is not None
         self._holders.update(answer.holders)
         if answer.alert_s > 0:

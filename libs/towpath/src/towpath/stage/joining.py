@@ -73,7 +73,7 @@ def join(
     opening = Opening(plan, settings, kafka, backend, clock, client, ownership, spawn, stopping, pause)
     opener = Opener(plan, backend, opening, spawn)
     copies = CopyMaker(client, backend, clock, spawn, opening.make_job, opening.top_up, pause)
-    preparations = Preparations(plan.name, client, copies, clock)
+    preparations = Preparations(plan.name, opening, client, copies, spawn, clock)
     coordinator = CoordinatorClient(settings.coordinator or "")
     return Coordinated(
         Identity(plan.name, replica, uuid.uuid4().hex),

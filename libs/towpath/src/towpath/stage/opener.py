@@ -162,8 +162,14 @@ class Opener:
         return not self._plan.stateful or assigned.manner.strategy in FROM_CHANGELOG or not assigned.layers
 
     def _cut(self, assigned: Assigned, released: Released | None) -> Released | None:
-        """The release that says all there is to know; None where holders or own stores must be looked at."""
-        return None if self._backend.existing(assigned.task) else known_cut(assigned, released)
+        """The release that says all there is to know; None where holders or own stores must be looked at.
+
+        A store of an older epoch is no hindrance: what is taken from the last owner needs no tail to be read.
+        """
+        task, epoch = assigned.task, assigned.epoch
+        if epoch in self._backend.existing(task) and not self._opening.is_prepared(task, epoch):
+            return None
+        return known_cut(assigned, released)
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 ::
 
-    hint ──▶ warming: the holder opens its secondary, connections are made ──▶ ready
+    hint ──▶ warming: a store is opened, the holder opens its secondary, connections are made ──▶ ready
          └─▶ copying (precopy, standby): all of the owner's state, while it works on ──▶ ready ──▶ standby: topped up
     no hint any more, and no assignment ──▶ forgotten, the copy deleted
 
@@ -23,7 +23,9 @@ from statemgr.errors import StateError
 from statemgr.migration.ports import Address, Description, Pending, StateClient
 from statemgr.types import TaskId
 from towpath.coordinator.messages import Prepare
+from towpath.stage.background import Spawn
 from towpath.stage.copying import Copy, CopyMaker
+from towpath.stage.opening import Opening
 
 log = structlog.get_logger()
 
@@ -36,6 +38,9 @@ FORGET_S = 30.0
 TOP_UP_S = 1.0
 """How far behind its owner a standby copy may fall before it is topped up."""
 
+LAYERED = frozenset({Strategy.BLOCK, Strategy.LAZY, Strategy.HYBRID})
+"""Strategies that begin with an empty store over the former owner's."""
+
 COPYING = frozenset({Strategy.PRECOPY, Strategy.STANDBY})
 """Strategies whose state is copied before the move."""
 
@@ -45,12 +50,15 @@ class _Preparation:
     hint: Prepare
     hinted_s: float
     warming: list[Pending[Description]] = field(default_factory=list)
+    store: Pending[None] | None = None
     copy: Copy | None = None
     topped_s: float = float("-inf")
 
     @property
     def ready(self) -> bool:
-        return self.copy.complete if self.copy is not None else all(pending.done() for pending in self.warming)
+        if self.copy is not None:
+            return self.copy.complete
+        return (self.store is None or self.store.done()) and all(pending.done() for pending in self.warming)
 
 
 class Preparations:
@@ -58,13 +66,19 @@ class Preparations:
 
     Args:
         stage: its stage.
+        opening: opens stores.
         client: asks state managers.
         copies: makes copies of stores.
+        spawn: runs what takes long.
         clock: time.
     """
 
-    def __init__(self, stage: str, client: StateClient, copies: CopyMaker, clock: Clock) -> None:
+    def __init__(
+        self, stage: str, opening: Opening, client: StateClient, copies: CopyMaker, spawn: Spawn, clock: Clock
+    ) -> None:
         self._stage = stage
+        self._opening = opening
+        self._spawn = spawn
         self._client = client
         self._copies = copies
         self._clock = clock
@@ -102,9 +116,13 @@ class Preparations:
         A preparation for another epoch is forgotten.
         """
         prepared = self._prepared.pop(task, None)
-        if prepared is None or prepared.copy is None:
+        if prepared is None:
             return None
-        return prepared.copy.close(keep=prepared.hint.epoch == epoch)
+        if prepared.copy is not None:
+            return prepared.copy.close(keep=prepared.hint.epoch == epoch)
+        if prepared.hint.epoch == epoch:
+            return prepared.store
+        return self._spawn(lambda: self._opening.forget(task, prepared.hint.epoch))
 
     def drop(self) -> None:
         """Forget all; complete copies stay on disk and are checked like any store."""
@@ -117,6 +135,8 @@ class Preparations:
         if hint.layers and hint.manner.strategy in COPYING:
             prepared.copy = self._copies.begin(task, hint)
         else:
+            if hint.layers and hint.manner.strategy in LAYERED:
+                prepared.store = self._spawn(lambda: self._opening.prepare(task, hint.epoch))
             prepared.warming = [
                 self._client.describe(Address(task, layer, hint.epoch), -1, WARM_TIMEOUT_S) for layer in hint.layers
             ]
@@ -140,3 +160,5 @@ class Preparations:
         prepared = self._prepared.pop(task)
         if prepared.copy is not None:
             prepared.copy.close(keep=False)
+        elif prepared.store is not None:
+            self._spawn(lambda: self._opening.forget(task, prepared.hint.epoch))

@@ -27,6 +27,7 @@ from statemgr.kafka.ports import Kafka, Message
 from statemgr.layout import transactional_id
 from statemgr.state import TaskState
 from statemgr.store import StoreBackend
+from statemgr.types import TopicPartition
 from towpath.query.plan import Format, StagePlan
 from towpath.stage.assignment import STATIC_EPOCH, StaticAssignment
 from towpath.stage.committer import Committer
@@ -139,6 +140,7 @@ class Replica:
         self._machine = PhaseMachine(self._phase_changed)
         self._topics: Topics | None = None
         self._tasks: dict[int, OwnedTask] = {}
+        self._resting: set[TopicPartition] = set()
         self._backlog = False
         self._batch_interval_s = settings.batch_interval_ms / 1000
         self._batch_s = float("-inf")
@@ -253,11 +255,21 @@ class Replica:
         if messages:
             self._batch_s = self._clock.monotonic_s()
             self._process_timed(messages)
-        if self._coordinated is not None:
-            self._processor.resume(self._clock.monotonic_s())
+        self._processor.resume(self._clock.monotonic_s())
+        self._rest_full_partitions()
         if should_commit(self._facts(), self._limits) or self._offsets_due():
             self._commit()
         return len(messages)
+
+    def _rest_full_partitions(self) -> None:
+        """Stop reading for tasks that have no room for more rows that wait, and go on once they have (R1)."""
+        full = {source for task in self._tasks.values() if task.full for source in task.reads_from()}
+        if full == self._resting:
+            return
+        self._consumer.resume(sorted(self._resting - full))
+        self._consumer.pause(sorted(full - self._resting))
+        log.info("partitions rest until state has come for the rows that wait", partitions=[str(at) for at in full])
+        self._resting = full
 
     def _offsets_due(self) -> bool:
         return not self._transactor.open and self._committer.offsets_due(self._tasks.values())
@@ -289,6 +301,7 @@ class Replica:
             state.discard()
             state.close()
         self._tasks = {}
+        self._resting = set()
         if self._coordinated is not None:
             self._coordinated.drop()
         self._processor.drop()
@@ -347,6 +360,7 @@ class Replica:
 
     def _let_go(self, coordinated: Coordinated, task: OwnedTask) -> None:
         self._consumer.remove(list(task.offsets()))
+        self._resting -= task.offsets().keys()
         del self._tasks[task.id.partition]
         self._metrics.released(task.offsets())
         coordinated.put_away(task)
