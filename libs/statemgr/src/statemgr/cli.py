@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -64,6 +65,7 @@ def serve(
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what matters is raised, and said in one line
     from statemgr.sidecar.process import die_with_parent as tie
     from statemgr.sidecar.serve import ServeError, ServeSettings
     from statemgr.sidecar.serve import serve as run

@@ -1,0 +1,54 @@
+"""What a state manager tells the coordinator."""
+
+from __future__ import annotations
+
+import json
+
+from structlog.testing import capture_logs
+
+from statemgr.sidecar.heartbeat import Heartbeats
+from statemgr.types import TaskId
+
+
+class Line:
+    """Takes what is sent, or fails."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, dict]] = []
+        self.error: OSError | None = None
+
+    def post(self, url: str, body: bytes) -> None:
+        if self.error is not None:
+            raise self.error
+        self.sent.append((url, json.loads(body)))
+
+
+def test_a_heartbeat_names_address_and_copies():
+    line = Line()
+    copies = [(TaskId("count", 3), 2)]
+    Heartbeats("http://c:1/", "count-0", "h:5", lambda: copies, line.post).beat()
+    assert line.sent == [
+        ("http://c:1/holders/count-0", {"address": "h:5", "copies": [{"stage": "count", "partition": 3, "epoch": 2}]})
+    ]
+
+
+def test_a_coordinator_that_is_away_is_named_once():
+    line = Line()
+    beats = Heartbeats("http://c:1", "a", "h:5", list, line.post)
+    line.error = ConnectionRefusedError("refused")
+    with capture_logs() as said:
+        for _ in range(3):
+            beats.beat()
+        line.error = None
+        beats.beat()
+    assert [each["event"] for each in said] == [
+        "the coordinator at http://c:1/holders/a does not take heartbeats: refused",
+        "the coordinator takes heartbeats again",
+    ]
+    assert len(line.sent) == 1
+
+
+def test_a_real_post_to_nobody_is_a_failure_and_nothing_more():
+    with capture_logs() as said:
+        Heartbeats("http://127.0.0.1:1", "a", "h:5", list).beat()
+    assert "refused" in said[0]["event"]
