@@ -61,3 +61,4 @@ def test_copies_that_the_owner_may_still_ask_for_are_needed_until_it_is_complete
 
 def test_the_owner_s_own_copy_is_needed_by_whoever_comes_next():
     assert needed(COPIES, log(assigned(3, "a"), done(3)), "a") == [(TASK, 3)]
+    assert needed(COPIES, log(assigned(3, "a"), done(3)), "a", own=False) == []

@@ -35,6 +35,10 @@ TIDY_S = 1.0
 GRACE_S = 0.5
 """For requests under way at the end: two deadlines of a look-up."""
 
+OWN_S = 2.0
+"""How long the copies of tasks are kept that still are this replica's own. By then the coordinator has given them to
+others, if there are any: it hears at once that a replica has ended. Else they wait for the replica to come back."""
+
 LOOK_S = 0.1
 """Between two looks whether a signal has come."""
 
@@ -147,11 +151,12 @@ class _StateManager:
 
     def _linger(self) -> None:
         """Go on while others may need what is here."""
-        end_s = time.monotonic() + self._settings.linger_s
+        begin_s = time.monotonic()
+        end_s = begin_s + self._settings.linger_s
         said = False
         while time.monotonic() < end_s:
             self._tidy()
-            needed = self._service.needed()
+            needed = self._service.needed(own=time.monotonic() - begin_s < OWN_S)
             if not needed:
                 return
             if not said:

@@ -145,9 +145,9 @@ class StateService:
         """Every store that is here."""
         return self._readers.copies()
 
-    def needed(self) -> list[Copy]:
-        """Copies for whose sake this state manager should stay."""
-        return needed(self.copies(), self._view(), self.name)
+    def needed(self, *, own: bool = True) -> list[Copy]:
+        """Copies for whose sake this state manager should stay; ``own``: those of tasks of its replica, too."""
+        return needed(self.copies(), self._view(), self.name, own=own)
 
     def tidy(self) -> list[Copy]:
         """Close copies that nobody asks for, and delete those that are superseded.

@@ -20,9 +20,12 @@ def superseded(copies: Iterable[Copy], view: ControlView, name: str) -> list[Cop
     return [copy for copy in copies if _is_superseded(copy[1], view.tasks.get(copy[0]), name)]
 
 
-def needed(copies: Iterable[Copy], view: ControlView, name: str) -> list[Copy]:
-    """Copies for whose sake the holder should stay: listed for an owner that is not complete, or the owner's own."""
-    return [copy for copy in copies if _is_needed(copy[1], view.tasks.get(copy[0]), name)]
+def needed(copies: Iterable[Copy], view: ControlView, name: str, *, own: bool = True) -> list[Copy]:
+    """Copies for whose sake the holder should stay: listed for an owner that is not complete, or the owner's own.
+
+    ``own`` says whether the latter count: the task may be given to another, which then asks for its copy.
+    """
+    return [copy for copy in copies if _is_needed(copy[1], view.tasks.get(copy[0]), name, own=own)]
 
 
 def _is_superseded(epoch: int, view: TaskView | None, name: str) -> bool:
@@ -31,10 +34,10 @@ def _is_superseded(epoch: int, view: TaskView | None, name: str) -> bool:
     return epoch < view.epoch or (epoch == view.epoch and view.owner != name)
 
 
-def _is_needed(epoch: int, view: TaskView | None, name: str) -> bool:
+def _is_needed(epoch: int, view: TaskView | None, name: str, *, own: bool) -> bool:
     if view is None or view.assigned is None:
         return False
     if view.owner == name and epoch == view.epoch:
-        return True
+        return own
     listed = any(layer.holder == name and layer.epoch == epoch for layer in view.assigned.layers)
     return listed and not view.complete
