@@ -119,6 +119,9 @@ class Cluster:
         stages = {stage["stage"]: stage for stage in answer[1]["stages"]}
         said = [f"{name} is not listed" for name in self.plan.names if name not in stages]
         for name, stage in stages.items():
+            there = sorted(pod.name for pod in self.working(name))
+            if sorted(stage["members"]) != there:
+                said.append(f"{name}: members {stage['members']}, there are {there}")
             if not stage["settled"]:
                 said.append(f"{name}: {stage['waiting_for']}")
             if stage["incomplete"]:
