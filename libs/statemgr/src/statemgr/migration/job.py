@@ -195,15 +195,12 @@ class MigrationJob:
 
     def _run_look_ups(self, now_s: float) -> None:
         """Ask and take up until nothing more is there: an unknown key goes to the next layer without delay."""
-        while True:
-            self._look_ups.send(now_s)
-            answers = self._ladder.answers
+        self._look_ups.send(now_s)
+        while self._look_ups.over(now_s):
             pairs = self._look_ups.receive(now_s)
-            if pairs:
-                self.store.install(pairs)
-                self._resolved |= self._look_ups.settle(key for key, _ in pairs)
-            if self._ladder.answers == answers:
-                return
+            self.store.install(pairs)
+            self._resolved |= self._look_ups.settle(key for key, _ in pairs)
+            self._look_ups.send(now_s)
 
     def _run_background(self, now_s: float, budget_s: float) -> None:
         background, clock = self._background, self._clock
@@ -218,7 +215,8 @@ class MigrationJob:
                 return
             self._resolved |= background.install()
             installed = True
-            self._pace.worked(now_s + spent_s, clock.monotonic_s() - began_s - spent_s)
+            ended_s = clock.monotonic_s() - began_s
+            self._pace.worked(now_s + ended_s, ended_s - spent_s)
 
     def _end_if_complete(self) -> None:
         if self.complete:

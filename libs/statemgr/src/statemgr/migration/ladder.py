@@ -99,6 +99,8 @@ class Ladder:
 
     def source(self, index: int, now_s: float) -> Source | None:
         """The source at a place, if it may be asked now; one whose X is not known is asked for that first."""
+        if self.superseded:
+            return None
         if index >= self.bottom:
             return self.scratch
         if now_s < self._standings[index].not_before_s:

@@ -75,6 +75,10 @@ class LookUps:
         for place, keys in by_place.items():
             self._send(place, keys, now_s)
 
+    def over(self, now_s: float) -> bool:
+        """Whether :meth:`receive` has something to look at."""
+        return any(each.asked.over(now_s) for each in self._under_way)
+
     def receive(self, now_s: float) -> list[tuple[bytes, bytes | None]]:
         """What has come: store keys with their values, None where deleted or absent for certain."""
         over: list[_LookUp] = []

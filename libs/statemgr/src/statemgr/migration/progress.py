@@ -73,7 +73,7 @@ class Pace:
 
     def worked(self, now_s: float, took_s: float) -> None:
         """Work of ``took_s`` seconds has ended."""
-        self._not_before_s = now_s + took_s * self._pause
+        self._not_before_s = max(self._not_before_s, now_s) + took_s * self._pause
 
     def may_work(self, now_s: float) -> bool:
         """Whether more may begin."""
