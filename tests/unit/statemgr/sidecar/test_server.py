@@ -184,6 +184,7 @@ def test_a_look_up_of_more_keys_than_a_message_holds_is_answered_in_part(serve, 
     assert 0 < len(answer.found) < len(keys)
 
 
+@pytest.mark.slow
 def test_many_threads_get_their_own_answers(serve, connect):
     client = connect(at(serve()))
     with ThreadPoolExecutor(4) as pool:

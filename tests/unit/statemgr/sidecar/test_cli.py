@@ -1,0 +1,119 @@
+"""``statemgr serve`` as a command: what it says when it can't start, and how it ends."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from statemgr.sidecar.endpoint import read_endpoint
+from tests.harness.waiting import wait_for
+
+pytestmark = pytest.mark.slow
+
+LIMIT_S = 30.0
+NOTHING_LISTENS = "127.0.0.1:1"
+
+
+class Command:
+    """One process of ``statemgr serve``."""
+
+    def __init__(self, directory: Path, *options: str, bootstrap: str = NOTHING_LISTENS) -> None:
+        self.directory = directory
+        command = [sys.executable, "-m", "statemgr.cli", "serve", "--app", "shop", "--replica", "a"]
+        command += ["--state-dir", str(directory), "--bootstrap", bootstrap, "--die-with-parent", *options]
+        self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def ended(self) -> tuple[int, str]:
+        """Exit status and everything that was said."""
+        said, _ = self._child.communicate(timeout=LIMIT_S)
+        return self._child.returncode, said
+
+    def await_endpoint(self) -> None:
+        """Wait until it serves."""
+        wait_for("it serves", lambda: read_endpoint(self.directory), LIMIT_S)
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+        self._child.send_signal(signal.SIGTERM)
+
+    def close(self) -> None:
+        """Leave no process behind."""
+        if self._child.poll() is None:
+            self._child.kill()
+            self._child.communicate(timeout=LIMIT_S)
+
+
+@pytest.fixture
+def run(tmp_path) -> Iterator:
+    """Starts commands."""
+    started: list[Command] = []
+
+    def start(*options: str) -> Command:
+        started.append(Command(tmp_path / f"a{len(started)}", *options))
+        return started[-1]
+
+    yield start
+    for command in started:
+        command.close()
+
+
+def test_what_is_wrong_is_said_in_one_line(run, tmp_path):
+    properties = tmp_path / "client.properties"
+    properties.write_text("security.protocol\n")
+    refused = tmp_path / "refused.properties"
+    refused.write_text("no.such.setting=1\n")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        cases = {
+            run("--port", port): f"can't listen at 127.0.0.1:{port}: is the port in use",
+            run("--coordinator", "localhost:8080"): "--coordinator localhost:8080: expected a URL, e.g. http://",
+            run("--kafka-config", str(properties)): "client.properties, line 1: expected key=value",
+            run("--kafka-config", str(refused)): "Kafka client settings (from ",
+        }
+        for command, expected in cases.items():
+            status, said = command.ended()
+            assert status == 2, said
+            (line,) = said.splitlines()
+            assert line.startswith("error: ")
+            assert expected in line
+
+
+def test_a_directory_that_can_t_be_used_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    command = Command(tmp_path / "file")
+    status, said = command.ended()
+    assert (status, said.count("\n")) == (2, 1)
+    assert "name the replica's --state-dir" in said
+
+
+def test_without_a_broker_it_serves_and_ends_when_asked(run):
+    command = run()
+    command.await_endpoint()
+    command.terminate()
+    status, said = command.ended()
+    assert status == 0, said
+    assert "stopped cleanly" in said
+    assert [entry.name for entry in command.directory.iterdir()] == [".secondary"]
+
+
+def test_a_second_signal_ends_it_at_once(run):
+    command = run("--leave-after-s", "100")
+    command.await_endpoint()
+    command.terminate()
+    command.terminate()
+    assert command.ended()[0] in {0, 130}
+
+
+def test_help_shows_an_example():
+    said = subprocess.run(
+        [sys.executable, "-m", "statemgr.cli", "serve", "--help"], capture_output=True, text=True, timeout=LIMIT_S
+    )
+    assert "Example: statemgr serve --app shop" in said.stdout
