@@ -27,13 +27,19 @@ class Background:
 
     def __init__(self, name: str) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix=name)
+        self._closed = False
 
     def __call__(self, work: Callable[[], T]) -> Pending[T]:
         """Start ``work`` in a thread."""
         return _Running(self._pool.submit(work))
 
+    def is_closed(self) -> bool:
+        """Whether what still runs is in vain."""
+        return self._closed
+
     def close(self) -> None:
         """Start nothing more; what runs must notice by itself that it is to stop."""
+        self._closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 

@@ -76,6 +76,7 @@ class Coordinated:
         holders: dict[str, str],
         state_address: Callable[[], str],
         drain_s: float,
+        on_close: Callable[[], None],
     ) -> None:
         """Make it; :meth:`begin` comes next.
 
@@ -88,11 +89,13 @@ class Coordinated:
             holders: name → address of its state manager; kept up to date here.
             state_address: address of this replica's own state manager; empty: none.
             drain_s: longest time that it waits for its tasks to be moved away when it is asked to stop.
+            on_close: ends what runs in the background.
         """
         self._me = identity
         self._holders = holders
         self._state_address = state_address
         self._drain_s = drain_s
+        self._on_close = on_close
         self._leave_at_s: float | None = None
         self.http_address = ""
         self._control = control
@@ -170,10 +173,11 @@ class Coordinated:
         """Forget what was on its way: ownership was lost (R4)."""
         self._arrivals.drop()
 
-    def close(self, owned: Mapping[int, OwnedTask]) -> None:
+    def close(self) -> None:
         """Say that this replica has gone, and free everything."""
-        self._say(owned, Phase.STOPPED, at_once=True)
+        self._say({}, Phase.STOPPED, at_once=True)
         self._arrivals.drop()
+        self._on_close()
         self._link.close()
         self._control.close()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -50,8 +50,6 @@ def join(
     backend: StoreBackend,
     clock: Clock,
     metrics: StageMetrics,
-    stopping: Callable[[], bool],
-    pause: Callable[[float], object],
 ) -> Coordinated:
     """Everything that a replica needs to follow the control log.
 
@@ -62,17 +60,15 @@ def join(
         backend: the replica's stores.
         clock: time.
         metrics: of the replica.
-        stopping: whether the process was asked to stop.
-        pause: waits that many seconds, or until then.
     """
     replica, directory = settings.replica, settings.state_dir / plan.app / settings.replica
     holders: dict[str, str] = {}
     client = GrpcStateClient(lambda layer: holders.get(layer.holder, layer.address))
     spawn = Background(replica)
-    ownership = Ownership(plan, settings, kafka, backend, clock, metrics, stopping, _say_nothing)
-    opening = Opening(plan, settings, kafka, backend, clock, client, ownership, spawn, stopping, pause)
+    ownership = Ownership(plan, settings, kafka, backend, clock, metrics, spawn.is_closed, _say_nothing)
+    opening = Opening(plan, settings, kafka, backend, clock, client, ownership, spawn, spawn.is_closed, time.sleep)
     opener = Opener(plan, backend, opening, spawn)
-    copies = CopyMaker(client, backend, clock, spawn, opening.make_job, opening.top_up, pause)
+    copies = CopyMaker(client, backend, clock, spawn, opening.make_job, opening.top_up, time.sleep)
     preparations = Preparations(plan.name, opening, client, copies, spawn, clock)
     coordinator = CoordinatorClient(settings.coordinator or "")
     return Coordinated(
@@ -84,6 +80,7 @@ def join(
         holders=holders,
         state_address=lambda: state_address(directory),
         drain_s=settings.drain_s,
+        on_close=spawn.close,
     )
 
 

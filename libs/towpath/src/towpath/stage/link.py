@@ -23,6 +23,10 @@ LEAST_INTERVAL_S = 0.02
 """Between two heartbeats of which the second was asked for at once."""
 
 
+LAST_WORD_S = 1.0
+"""For the last heartbeat of a replica that ends; without it the coordinator notices the silence."""
+
+
 class Link(Protocol):
     """What the replica's loop sees of the coordinator."""
 
@@ -68,17 +72,20 @@ class HttpLink:
         return answer
 
     def close(self) -> None:
-        """See :class:`Link`; a heartbeat under way ends by its own deadline."""
+        """See :class:`Link`; what was said last is still sent if the coordinator is quick."""
         self._closed.set()
         self._urgent.set()
+        self._thread.join(LAST_WORD_S)
 
     def _run(self) -> None:
         while not self._closed.is_set():
             if self._beat is not None:
                 self._exchange(self._beat)
-            self._closed.wait(LEAST_INTERVAL_S)
-            self._urgent.wait(INTERVAL_S)
+            if not self._closed.wait(LEAST_INTERVAL_S):
+                self._urgent.wait(INTERVAL_S)
             self._urgent.clear()
+        if self._beat is not None:
+            self._exchange(self._beat)
 
     def _exchange(self, beat: Heartbeat) -> None:
         try:

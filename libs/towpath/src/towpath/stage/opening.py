@@ -94,7 +94,8 @@ class Opening:
         client: asks state managers.
         ownership: decides where a task goes on reading.
         spawn: runs what takes long.
-        stopping: whether the process was asked to stop.
+        stopping: whether nothing is worth going on with; a replica that waits for its tasks to be moved away still
+            takes up what is on its way to it.
         pause: waits that many seconds.
     """
 
@@ -259,7 +260,7 @@ class Opening:
         self, task: TaskId, epoch: int, manner: Manner, layered: LayeredStore, usable: Sequence[UsableLayer]
     ) -> MigrationJob:
         """The job that brings what is not here yet."""
-        return MigrationJob(
+        job = MigrationJob(
             task,
             epoch,
             layered,
@@ -277,10 +278,11 @@ class Opening:
                 self._changelog,
                 name=f"{self._settings.replica}-scratch",
                 clock=self._clock,
-                stop=self._stopping,
+                stop=lambda: job.closed or self._stopping(),
                 pause=self._pause,
             ),
         )
+        return job
 
     def top_up(self, task: TaskId, epoch: int, store: Store | None) -> None:
         """Bring a complete copy to the changelog's end; takes as long as the tail is."""

@@ -77,7 +77,6 @@ class Ownership:
         self._metrics = metrics
         self._stopping = stopping
         self._say = say
-        self._applied = 0
 
     def acquire(self, epochs: Mapping[int, int], topics: Topics, pause: Callable[[float], object]) -> list[OwnedTask]:
         """Restore the tasks and decide where each goes on reading.
@@ -129,7 +128,6 @@ class Ownership:
         self, targets: Mapping[TaskId, int], topics: Topics, pause: Callable[[float], object]
     ) -> dict[TaskId, RestoredTask]:
         self._say("restoring state")
-        self._applied = 0
         return restore(
             targets,
             self._backend,
@@ -137,15 +135,10 @@ class Ownership:
             topics.infos[changelog_topic(self._plan.app, self._plan.name)],
             name=f"{self._settings.replica}-restore",
             clock=self._clock,
-            on_progress=self._restoring,
+            on_progress=_Told(self._metrics.restored.inc, self._say),
             stop=self._stopping,
             pause=pause,
         )
-
-    def _restoring(self, progress: RestoreProgress) -> None:
-        self._metrics.restored.inc(progress.records - self._applied)
-        self._applied = progress.records
-        self._say(f"restoring state: {progress.records} records applied, at most {progress.remaining} to go")
 
     def _recorded(
         self,
@@ -259,3 +252,17 @@ def _positions(task: TaskId, progress: Progress | None) -> dict[TopicPartition, 
         TopicPartition(topic, task.partition): Recorded(item.low, item.topic_id)
         for topic, item in progress.inputs.items()
     }
+
+
+class _Told:
+    """Counts the records of one restore; several may run at the same time."""
+
+    def __init__(self, count: Callable[[float], None], say: Callable[[str], None]) -> None:
+        self._count = count
+        self._say = say
+        self._applied = 0
+
+    def __call__(self, progress: RestoreProgress) -> None:
+        self._count(progress.records - self._applied)
+        self._applied = progress.records
+        self._say(f"restoring state: {progress.records} records applied, at most {progress.remaining} to go")

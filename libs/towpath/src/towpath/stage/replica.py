@@ -464,3 +464,5 @@ class Replica:
                 closing.callback(close)
             for state in self._states().values():
                 closing.callback(state.close)
+            if self._coordinated is not None:
+                closing.callback(self._coordinated.close)

@@ -54,9 +54,7 @@ def _run(plan: StagePlan, settings: StageSettings, signals: StopSignals) -> int:
     stop = signals.event
     metrics = StageMetrics(plan.name, settings.replica)
     backend = open_backend(plan, settings, stop.is_set)
-    coordinated = (
-        join(plan, settings, kafka, backend, clock, metrics, stop.is_set, stop.wait) if settings.coordinator else None
-    )
+    coordinated = join(plan, settings, kafka, backend, clock, metrics) if settings.coordinator else None
     replica = Replica(
         plan,
         settings,
