@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -13,15 +12,16 @@ from statemgr.clock import Clock
 from statemgr.control.log import ControlReader
 from statemgr.kafka.ports import Kafka
 from statemgr.layout import ENDPOINT_FILE
+from statemgr.migration.ports import StateClient
 from statemgr.sidecar.client import GrpcStateClient
 from statemgr.store import StoreBackend
 from towpath.coordinator.client import CoordinatorClient
 from towpath.query.plan import StagePlan
 from towpath.stage.arrivals import Arrivals
-from towpath.stage.background import Background
+from towpath.stage.background import Background, Spawn
 from towpath.stage.coordinated import Coordinated, Identity
 from towpath.stage.copying import CopyMaker
-from towpath.stage.link import HttpLink
+from towpath.stage.link import HttpLink, Link
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.opener import Opener
 from towpath.stage.opening import Opening
@@ -63,24 +63,73 @@ def join(
     """
     replica, directory = settings.replica, settings.state_dir / plan.app / settings.replica
     holders: dict[str, str] = {}
-    client = GrpcStateClient(lambda layer: holders.get(layer.holder, layer.address))
-    spawn = Background(replica)
-    ownership = Ownership(plan, settings, kafka, backend, clock, metrics, spawn.is_closed, _say_nothing)
-    opening = Opening(plan, settings, kafka, backend, clock, client, ownership, spawn, spawn.is_closed, time.sleep)
-    opener = Opener(plan, backend, opening, spawn)
-    copies = CopyMaker(client, backend, clock, spawn, opening.make_job, opening.top_up, time.sleep)
-    preparations = Preparations(plan.name, opening, client, copies, spawn, clock)
     coordinator = CoordinatorClient(settings.coordinator or "")
-    return Coordinated(
-        Identity(plan.name, replica, uuid.uuid4().hex),
-        ControlReader(kafka, plan.app, f"{replica}-control", clock),
-        Arrivals(replica, opener, client, preparations, clock),
-        HttpLink(lambda beat: coordinator.heartbeat(plan.name, replica, beat)),
+    return wire(
+        plan,
+        settings,
+        kafka,
+        backend,
         clock,
+        metrics,
+        stopping,
+        pause,
+        identity=Identity(plan.name, replica, uuid.uuid4().hex),
+        client=GrpcStateClient(lambda layer: holders.get(layer.holder, layer.address)),
+        spawn=Background(replica),
+        link=HttpLink(lambda beat: coordinator.heartbeat(plan.name, replica, beat)),
         holders=holders,
         state_address=lambda: state_address(directory),
+    )
+
+
+def wire(
+    plan: StagePlan,
+    settings: StageSettings,
+    kafka: Kafka,
+    backend: StoreBackend,
+    clock: Clock,
+    metrics: StageMetrics,
+    stopping: Callable[[], bool],
+    pause: Callable[[float], object],
+    *,
+    identity: Identity,
+    client: StateClient,
+    spawn: Spawn,
+    link: Link,
+    holders: dict[str, str],
+    state_address: Callable[[], str],
+) -> Coordinated:
+    """The same with given lines to state managers and coordinator.
+
+    Args:
+        plan: as of :func:`join`, as all up to ``pause``.
+        settings: see there.
+        kafka: see there.
+        backend: see there.
+        clock: see there.
+        metrics: see there.
+        stopping: see there.
+        pause: see there.
+        identity: who the replica is.
+        client: asks state managers.
+        spawn: runs what takes long.
+        link: to the coordinator.
+        holders: name → address of its state manager; kept up to date by what is returned.
+        state_address: address of this replica's state manager; empty: it has none.
+    """
+    ownership = Ownership(plan, settings, kafka, backend, clock, metrics, stopping, _say_nothing)
+    opening = Opening(plan, settings, kafka, backend, clock, client, ownership, spawn, stopping, pause)
+    copies = CopyMaker(client, backend, clock, spawn, opening.make_job, opening.top_up, pause)
+    preparations = Preparations(plan.name, opening, client, copies, spawn, clock)
+    return Coordinated(
+        identity,
+        ControlReader(kafka, plan.app, f"{settings.replica}-control", clock),
+        Arrivals(settings.replica, Opener(plan, backend, opening, spawn), client, preparations, clock),
+        link,
+        clock,
+        holders=holders,
+        state_address=state_address,
         drain_s=settings.drain_s,
-        on_close=spawn.close,
     )
 
 
