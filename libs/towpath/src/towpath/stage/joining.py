@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -63,6 +66,7 @@ def join(
     """
     replica, directory = settings.replica, settings.state_dir / plan.app / settings.replica
     holders: dict[str, str] = {}
+    spawn = Background(replica)
     coordinator = CoordinatorClient(settings.coordinator or "")
     return wire(
         plan,
@@ -71,15 +75,45 @@ def join(
         backend,
         clock,
         metrics,
-        stopping,
-        pause,
-        identity=Identity(plan.name, replica, uuid.uuid4().hex),
-        client=GrpcStateClient(lambda layer: holders.get(layer.holder, layer.address)),
-        spawn=Background(replica),
-        link=HttpLink(lambda beat: coordinator.heartbeat(plan.name, replica, beat)),
-        holders=holders,
-        state_address=lambda: state_address(directory),
+        Lines(
+            Identity(plan.name, replica, uuid.uuid4().hex),
+            GrpcStateClient(lambda layer: holders.get(layer.holder, layer.address)),
+            HttpLink(lambda beat: coordinator.heartbeat(plan.name, replica, beat)),
+            holders,
+            lambda: state_address(directory),
+            spawn,
+            spawn.is_closed,
+            time.sleep,
+            spawn.close,
+        ),
     )
+
+
+@dataclass(frozen=True)
+class Lines:
+    """How a replica reaches others, and works beside its loop.
+
+    Attributes:
+        identity: who it is.
+        client: asks state managers.
+        link: to the coordinator.
+        holders: name → address of its state manager; kept up to date by the replica.
+        state_address: address of this replica's state manager; empty: it has none.
+        spawn: runs what takes long.
+        abandoned: whether what still runs there is in vain.
+        pause: waits that many seconds, beside the loop.
+        close: lets go of what still runs there.
+    """
+
+    identity: Identity
+    client: StateClient
+    link: Link
+    holders: dict[str, str]
+    state_address: Callable[[], str]
+    spawn: Spawn
+    abandoned: Callable[[], bool]
+    pause: Callable[[float], object]
+    close: Callable[[], None]
 
 
 def wire(
@@ -89,47 +123,24 @@ def wire(
     backend: StoreBackend,
     clock: Clock,
     metrics: StageMetrics,
-    stopping: Callable[[], bool],
-    pause: Callable[[float], object],
-    *,
-    identity: Identity,
-    client: StateClient,
-    spawn: Spawn,
-    link: Link,
-    holders: dict[str, str],
-    state_address: Callable[[], str],
+    lines: Lines,
 ) -> Coordinated:
-    """The same with given lines to state managers and coordinator.
-
-    Args:
-        plan: as of :func:`join`, as all up to ``pause``.
-        settings: see there.
-        kafka: see there.
-        backend: see there.
-        clock: see there.
-        metrics: see there.
-        stopping: see there.
-        pause: see there.
-        identity: who the replica is.
-        client: asks state managers.
-        spawn: runs what takes long.
-        link: to the coordinator.
-        holders: name → address of its state manager; kept up to date by what is returned.
-        state_address: address of this replica's state manager; empty: it has none.
-    """
-    ownership = Ownership(plan, settings, kafka, backend, clock, metrics, stopping, _say_nothing)
-    opening = Opening(plan, settings, kafka, backend, clock, client, ownership, spawn, stopping, pause)
+    """The same over given lines."""
+    client, spawn, abandoned, pause = lines.client, lines.spawn, lines.abandoned, lines.pause
+    ownership = Ownership(plan, settings, kafka, backend, clock, metrics, abandoned, _say_nothing)
+    opening = Opening(plan, settings, kafka, backend, clock, client, ownership, spawn, abandoned, pause)
     copies = CopyMaker(client, backend, clock, spawn, opening.make_job, opening.top_up, pause)
     preparations = Preparations(plan.name, opening, client, copies, spawn, clock)
     return Coordinated(
-        identity,
+        lines.identity,
         ControlReader(kafka, plan.app, f"{settings.replica}-control", clock),
         Arrivals(settings.replica, Opener(plan, backend, opening, spawn), client, preparations, clock),
-        link,
+        lines.link,
         clock,
-        holders=holders,
-        state_address=state_address,
+        holders=lines.holders,
+        state_address=lines.state_address,
         drain_s=settings.drain_s,
+        on_close=lines.close,
     )
 
 
