@@ -89,19 +89,19 @@ def migration_table(found: list[MigrationStatus], ended: int | None) -> Table:
         found: all that are known.
         ended: how many of those that have ended are shown; None: all.
     """
-    from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE)
-    for name in ("task", "from", "to", "by", "step", "hot keys", "bins", "state", "rate", "left", "paused", "since"):
-        table.add_column(name, justify="left" if name in {"task", "from", "to", "by", "step"} else "right")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("task", "from", "to", "step"):
+        table.add_column(name, no_wrap=True)
+    for name in ("hot keys", "bins", "state", "rate", "left", "paused", "since"):
+        table.add_column(name, justify="right", no_wrap=True)
     over = [move for move in found if not move.active][:ended]
     for move in [*(move for move in found if move.active), *over]:
         table.add_row(*_cells(move), style="red" if move.stalled else "dim" if not move.active else None)
-        if move.stalled:
-            table.add_row("", move.stalled, style="red")
-    if not table.rows:
-        table.add_row("nothing moves", style="dim")
+    stalled = [f"{move.task}: {move.stalled}" for move in found if move.stalled]
+    table.caption = "\n".join(stalled) or (None if table.rows else "nothing moves")
+    table.caption_style, table.caption_justify = ("red" if stalled else "dim"), "left"
     return table
 
 
@@ -111,7 +111,6 @@ def _cells(move: MigrationStatus) -> list[str]:
         move.task,
         move.source or "-",
         move.target,
-        move.strategy,
         "stalled" if move.stalled else move.step,
         _number(progress.get("hot_keys")),
         f"{progress['bins_done']}/{progress['bins_total']}" if "bins_done" in progress else "",

@@ -34,8 +34,11 @@ DEFAULT_URL = "http://127.0.0.1:7070"
 TIMEOUT_S = 1.0
 """A heartbeat's answer takes a millisecond or two; what is later is of no use, since the next one is on its way."""
 
-REQUEST_TIMEOUT_S = 10.0
-"""What operators ask for is logged before it is answered, which waits behind a fence of 5 s at most; twice that."""
+REQUEST_TIMEOUT_S = 15.0
+"""What operators ask for is answered when it is in force, for which the coordinator gives itself 12 s."""
+
+_NO_PROXY: dict[str, httpx.BaseTransport | None] = {"all://": None}
+"""A coordinator is a neighbour: proxies of the environment are for the world outside."""
 
 T = TypeVar("T")
 
@@ -61,7 +64,9 @@ class CoordinatorClient:
         self.url = url.rstrip("/")
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         try:
-            self._http = httpx.Client(base_url=self.url, timeout=timeout_s, headers=headers, transport=transport)
+            self._http = httpx.Client(
+                base_url=self.url, timeout=timeout_s, headers=headers, transport=transport, mounts=_NO_PROXY
+            )
         except (httpx.InvalidURL, ValueError) as error:
             raise RefusedError(f"{url!r} is no URL of a coordinator: write it as {DEFAULT_URL} ({error})") from error
 

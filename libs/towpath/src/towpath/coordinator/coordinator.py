@@ -114,7 +114,7 @@ class Coordinator:
     @property
     def busy(self) -> bool:
         """Whether something is under way, so that turns should follow each other quickly."""
-        return bool(self._wishes) or not self._leadership.is_read_back or any(True for _ in self._memory.moves)
+        return self._wishes.waiting or not self._leadership.is_read_back or any(True for _ in self._memory.moves)
 
     # --- turns ---
 
@@ -146,7 +146,7 @@ class Coordinator:
         try:
             if not self.leading:
                 self._lead_again(now_s)
-            elif self._wishes:
+            elif self._wishes.waiting:
                 self._wishes.log(self._leadership.writer)
             else:
                 for decision in decisions:
@@ -196,7 +196,7 @@ class Coordinator:
     # --- what is asked for ---
 
     def scale(self, request: ScaleRequest) -> Wish:
-        """Take a wish for another number of replicas, or another strategy; the next turn logs it.
+        """Take a wish for another number of replicas, or another strategy; the next turns log it and read it back.
 
         Raises:
             RefusedError: there is no such stage.
@@ -242,7 +242,10 @@ class Coordinator:
         if not self._leadership.poll() or not self.leading:
             return []
         facts = self._memory.observe(self.view, self._leadership.term, now_s)
-        return decide(facts) if self._leadership.is_read_back else []
+        if not self._leadership.is_read_back:
+            return []
+        self._wishes.confirm()
+        return decide(facts)
 
     def _stand_down(self, cause: str) -> None:
         with self.lock:

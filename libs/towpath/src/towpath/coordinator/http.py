@@ -21,8 +21,9 @@ from towpath.coordinator.messages import (
 )
 from towpath.coordinator.statuses import Health, MigrationStatus, ReplicaStatus, TaskStatus, Topology
 
-LOG_TIMEOUT_S = 5.0
-"""A request is logged by the next turn, 20 ms later; a fence that is under way may take 5 s."""
+LOG_TIMEOUT_S = 12.0
+"""A request is logged by the next turn and read back by the one after, 50 ms later at rest. A fence that is under way
+may take 5 s, and a stopped writer's open transaction hides the log from readers for 10 s."""
 
 _STATUS: dict[type[CoordinatorError], int] = {RefusedError: 422, NotLeadingError: 503}
 
@@ -71,11 +72,11 @@ def _add_heartbeats(app: FastAPI, coordinator: Coordinator) -> None:
 def _add_requests(app: FastAPI, coordinator: Coordinator) -> None:
     @app.post("/scale", tags=["operators"])
     def scale(request: ScaleRequest) -> Accepted:
-        """How many replicas of a stage shall own tasks, and how state travels; answered once it is logged."""
+        """How many replicas of a stage shall own tasks, and how state travels; answered once it is in force."""
         wish = coordinator.scale(request)
         if not wish.decided.wait(LOG_TIMEOUT_S):
             raise NotLeadingError(
-                f"the coordinator did not log the request within {LOG_TIMEOUT_S:g} s; see its /health"
+                f"the request is not in force after {LOG_TIMEOUT_S:g} s, and may yet come; see the coordinator's /health"
             )
         if wish.error is not None:
             raise NotLeadingError(wish.error)

@@ -1,4 +1,4 @@
-"""What operators ask for: checked at once, logged by the next turn."""
+"""What operators ask for: checked at once, logged by the next turn, answered when it has been read back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Wish:
 
     Attributes:
         record: what is to be logged.
-        decided: set when it was, or will not be.
+        decided: set when it is in force, or will not be.
         error: why it will not be.
     """
 
@@ -36,12 +36,15 @@ class Wish:
 
 
 class Wishes:
-    """Those that are not logged yet."""
+    """Those that are not in force yet."""
 
     def __init__(self) -> None:
         self._waiting: deque[Wish] = deque()
+        self._logged: list[Wish] = []
 
-    def __bool__(self) -> bool:
+    @property
+    def waiting(self) -> bool:
+        """Whether some are still to be logged."""
         return bool(self._waiting)
 
     def add(self, record: Desired) -> Wish:
@@ -59,17 +62,23 @@ class Wishes:
         wishes = list(self._waiting)
         writer.write([wish.record for wish in wishes])
         for wish in wishes:
-            self._waiting.popleft()
-            wish.decided.set()
+            self._logged.append(self._waiting.popleft())
             wanted = wish.record
             log.info("wanted", stage=wanted.stage, replicas=wanted.replicas, strategy=str(wanted.manner.strategy))
 
+    def confirm(self) -> None:
+        """All that was written has been read back: whoever looks now sees what was asked for."""
+        for wish in self._logged:
+            wish.decided.set()
+        self._logged = []
+
     def give_up(self, error: str) -> None:
-        """Tell all who wait that nothing will come of it."""
-        while self._waiting:
-            wish = self._waiting.popleft()
+        """Tell all who wait that nothing will come of it, as far as we know."""
+        for wish in (*self._logged, *self._waiting):
             wish.error = error
             wish.decided.set()
+        self._logged = []
+        self._waiting.clear()
 
 
 def require_stage(app: str, stages: Mapping[str, StageFacts], name: str) -> StageFacts:

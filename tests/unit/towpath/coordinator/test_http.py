@@ -1,0 +1,235 @@
+"""The coordinator over HTTP, as its client and any other see it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+
+from statemgr.control.records import Layer, Manner, Strategy
+from tests.unit.towpath.coordinator.application import STAGE, Application
+from tests.unit.towpath.coordinator.facts_of import beat
+from towpath.coordinator.client import CoordinatorClient
+from towpath.coordinator.coordinator import Coordinator
+from towpath.coordinator.errors import CoordinatorError, CoordinatorUnavailableError, NotLeadingError, RefusedError
+from towpath.coordinator.http import application as http_application
+from towpath.coordinator.messages import Copy, HolderBeat, MoveRequest, ScaleRequest
+
+STALL_S = 30.0
+
+
+@pytest.fixture
+def application() -> Application:
+    made = Application()
+    made.add("count-0")
+    made.add("count-1")
+    made.settle()
+    return made
+
+
+@pytest.fixture
+def http(application: Application) -> TestClient:
+    return TestClient(http_application(application.heard_by, application.clock, STALL_S))
+
+
+@pytest.fixture
+def client(http: TestClient) -> Iterator[CoordinatorClient]:
+    """The client over the application, without a socket."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        found = http.request(request.method, request.url.path, content=request.content, headers=dict(request.headers))
+        return httpx.Response(found.status_code, content=found.content, headers=dict(found.headers))
+
+    with CoordinatorClient("http://coordinator:7070", transport=httpx.MockTransport(answer)) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def turning(coordinator: Coordinator) -> Iterator[None]:
+    """Turns of the coordinator follow each other, as in its process."""
+    over = threading.Event()
+
+    def turn() -> None:
+        while not over.wait(0.001):
+            coordinator.tick()
+
+    thread = threading.Thread(target=turn)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_a_heartbeat_is_answered_with_hints(application: Application, client: CoordinatorClient) -> None:
+    application.add("count-2").beats = False
+    client.heartbeat(STAGE, "count-2", beat(control_offset=999))
+    for _ in range(40):
+        client.heartbeat(STAGE, "count-2", beat(control_offset=999))
+        application.step()
+    answer = client.heartbeat(STAGE, "count-2", beat(control_offset=999))
+    assert answer.known
+    assert answer.term == 1
+    (hint,) = answer.prepare
+    assert hint.epoch == 2
+    assert hint.layers == [Layer("count-1", 1, "count-1:7000")]
+    assert hint.manner == Manner()
+    assert answer.alert_s > 0
+
+
+def test_scaling_is_answered_once_it_is_logged(application: Application, client: CoordinatorClient) -> None:
+    with turning(application.heard_by):
+        client.scale(ScaleRequest(stage=STAGE, replicas=1, manner=Manner(strategy=Strategy.LAZY, pacing=0.5)))
+    application.run(0.1)
+    (stage,) = client.topology().stages
+    assert (stage.desired, stage.manner) == (1, Manner(strategy=Strategy.LAZY, pacing=0.5))
+    assert not stage.settled
+    assert stage.waiting_for is not None
+    application.settle()
+    (stage,) = client.topology().stages
+    assert stage.settled
+    assert stage.members == ["count-0"]
+
+
+def test_moving_is_answered_with_what_it_takes(application: Application, client: CoordinatorClient) -> None:
+    partition = min(application.replicas["count-1"].owned)
+    request = MoveRequest(stage=STAGE, partition=partition, replica="count-0")
+    assert client.move(request).moves == 1
+    application.until("it moved", lambda: partition in application.replicas["count-0"].owned)
+    application.run(0.3)
+    assert client.move(request).moves == 0
+    (moved,) = [move for move in client.migrations() if move.partition == partition]
+    assert (moved.source, moved.target, moved.why, moved.step, moved.active) == (
+        "count-1", "count-0", "asked for", "done", False,
+    )  # fmt: skip
+    assert moved.paused_s is not None
+
+
+def test_everything_there_is_can_be_seen(application: Application, client: CoordinatorClient) -> None:
+    tasks = client.tasks()
+    assert [task.task for task in tasks] == ["count/0", "count/1", "count/2", "count/3"]
+    assert {task.state for task in tasks} == {"running"}
+    assert all(task.complete and task.owner == application.owners()[task.partition] for task in tasks)
+    assert [(r.replica, r.phase, r.member, len(r.tasks)) for r in client.replicas()] == [
+        ("count-0", "running", True, 2),
+        ("count-1", "running", True, 2),
+    ]
+    assert client.migrations() == []
+
+
+def test_a_dead_replica_and_its_tasks_are_shown_as_such(application: Application, client: CoordinatorClient) -> None:
+    for replica in application.replicas.values():
+        replica.die()
+    client.died(STAGE, "count-0")
+    application.run(3.5)
+    assert [replica.phase for replica in client.replicas()] == ["dead", "silent"]
+    assert {task.state for task in client.tasks()} == {"silent"}
+    (stage,) = client.topology().stages
+    assert stage.waiting_for == "0 of 1 replicas are there"
+
+
+def test_a_holder_is_heard(client: CoordinatorClient) -> None:
+    beat_ = HolderBeat(address="machine:1", copies=[Copy(stage=STAGE, partition=0, epoch=1)])
+    assert client.holder("count-0", beat_).needed == []
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "text"),
+    [
+        ("/scale", {"stage": "cuont", "replicas": 2}, "did you mean 'count'"),
+        ("/scale", {"stage": "count", "replicas": 0}, "greater than or equal to 1"),
+        ("/scale", {"stage": "count", "replica": 2}, "Extra inputs are not permitted"),
+        ("/scale", {"stage": "count", "manner": {"strategy": "magic"}}, "Invalid enum value 'magic'"),
+        ("/scale", {"stage": "count", "manner": {"pacing": 2}}, "pacing=2 must be above 0"),
+        ("/move", {"stage": "count", "partition": 9, "replica": "count-1"}, "no task count/9"),
+        ("/replicas/cuont/a/died", None, "did you mean 'count'"),
+    ],
+)
+def test_a_wrong_request_is_refused_with_the_reason(http: TestClient, path: str, body: object, text: str) -> None:
+    answer = http.post(path, json=body)
+    assert answer.status_code == 422
+    assert text in answer.text
+
+
+def test_the_client_gives_the_reason_of_a_refusal(client: CoordinatorClient) -> None:
+    with pytest.raises(RefusedError, match="no stage 'other'"):
+        client.scale(ScaleRequest(stage="other", replicas=1))
+
+
+def test_one_that_does_not_lead_says_so_and_stays_healthy(application: Application, client: CoordinatorClient) -> None:
+    older = application.heard_by
+    older.scale(ScaleRequest(stage=STAGE, replicas=None))
+    application.coordinate("c2")
+    application.run(0.3)
+    with pytest.raises(NotLeadingError, match="newest is c2"):
+        client.move(MoveRequest(stage=STAGE, partition=0, replica="count-0"))
+    health = client.health()
+    assert (health.leading, health.term) == (False, 2)
+    assert "does not lead" in (health.problem or "")
+    assert len(client.tasks()) == 4
+
+
+def test_health_turns_red_when_turns_stop(application: Application, http: TestClient) -> None:
+    assert http.get("/health").status_code == 200
+    application.clock.advance(STALL_S)
+    answer = http.get("/health")
+    assert answer.status_code == 503
+    assert answer.json()["problem"] == "no turn for 30 s (limit 30 s)"
+
+
+def test_figures_are_there_for_prometheus(application: Application, http: TestClient) -> None:
+    text = http.get("/metrics").text
+    assert "towpath_coordinator_leading 1.0" in text
+    assert 'towpath_tasks{replica="count-0",stage="count"} 2.0' in text
+    assert 'towpath_replicas{presence="present",stage="count"} 2.0' in text
+    assert 'towpath_assignments_total{why="first owner"} 4.0' in text
+
+
+def test_the_interface_describes_itself(http: TestClient) -> None:
+    document = http.get("/openapi.json").json()
+    assert {"/scale", "/move", "/topology", "/replicas/{stage}/{name}/heartbeat"} <= document["paths"].keys()
+    assert "strategy" in str(document["components"]["schemas"]["ScaleRequest"])
+    assert http.get("/docs").status_code == 200
+
+
+# --- the client by itself ---
+
+
+def test_where_nobody_answers_one_line_says_what_to_do() -> None:
+    with CoordinatorClient("http://127.0.0.1:1") as client, pytest.raises(CoordinatorUnavailableError) as caught:
+        client.topology()
+    assert "no coordinator answers at http://127.0.0.1:1" in str(caught.value)
+    assert "--coordinator" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_coordinator_is_named() -> None:
+    answers = {"/tasks": httpx.Response(404, text="<html>"), "/topology": httpx.Response(200, json={"a": 1})}
+    transport = httpx.MockTransport(lambda request: answers[request.url.path])
+    with CoordinatorClient(transport=transport) as client:
+        with pytest.raises(CoordinatorError, match="unexpected answer 404"):
+            client.tasks()
+        with pytest.raises(CoordinatorError, match="does not answer like a coordinator"):
+            client.topology()
+
+
+def test_a_url_that_is_none_is_refused() -> None:
+    with pytest.raises(CoordinatorError):
+        CoordinatorClient("127.0.0.1:7070").topology()
+
+
+def test_a_token_is_sent_if_there_is_one() -> None:
+    seen: list[str | None] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers.get("Authorization"))
+        return httpx.Response(200, json=[])
+
+    with CoordinatorClient(token="abc", transport=httpx.MockTransport(answer)) as client:
+        client.tasks()
+    assert seen == ["Bearer abc"]
