@@ -297,6 +297,9 @@ class Replica:
         self._machine.to(Phase.FENCING)
         self._metrics.losses.inc()
         self._consumer.assign({})
+        for task in self._tasks.values():
+            if task.migration is not None:
+                task.migration.close()
         for state in self._states().values():
             state.discard()
             state.close()
