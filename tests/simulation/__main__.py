@@ -12,9 +12,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-from tests.simulation.run import Failure, Outcome, run_seed
-
 from tests.simulation.coverage import Coverage, table
+from tests.simulation.run import Failure, attempt, run_seed
 
 CHUNK = 10
 """Seeds a worker takes at once."""
@@ -63,7 +62,7 @@ def _one_by_one(seeds: Sequence[int], *, trace: bool) -> int:
 def _on_all_cores(seeds: range, processes: int) -> int:
     started_s, done, shown_s, coverage = time.monotonic(), 0, time.monotonic(), Coverage()
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        for seed, outcome in pool.imap(_attempt, seeds, CHUNK):
+        for seed, outcome in pool.imap(attempt, seeds, CHUNK):
             if isinstance(outcome, str):
                 pool.terminate()
                 print(_explained(seed, outcome))
@@ -76,13 +75,6 @@ def _on_all_cores(seeds: range, processes: int) -> int:
     print(table(coverage))
     print(f"{done} seeds pass, {_pace(done, started_s)}")
     return 0
-
-
-def _attempt(seed: int) -> tuple[int, Outcome | str]:
-    try:
-        return seed, run_seed(seed).light()
-    except Failure as failure:
-        return seed, str(failure)
 
 
 def _pace(done: int, started_s: float) -> str:

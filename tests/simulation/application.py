@@ -100,6 +100,11 @@ class Counting:
         """See the protocol."""
         return 0
 
+    @property
+    def opaque(self) -> bool:
+        """See the protocol."""
+        return False
+
     def own(self, tasks: Mapping[int, OwnedTask], topics: Topics) -> None:
         """See the protocol."""
         self._overflow.own(tasks)
@@ -117,6 +122,8 @@ class Counting:
     def resume(self, now_s: float) -> bool:
         """See the protocol."""
         moved = [self._take_parked(work) for work in self._work.values()]
+        for work in self._work.values():
+            _settle(work.task)
         again = self._overflow.take() if self._overflow else []
         if again:
             self._transactor.begin()
@@ -214,12 +221,20 @@ def begin(task: OwnedTask) -> TaskWork:
     return TaskWork(task, task.watermarks)
 
 
+def _settle(task: OwnedTask) -> None:
+    """Stop looking at rows one by one when nothing is left of the former owner's time."""
+    parking = task.parking
+    if parking is not None and task.settle() and not task.behind and parking.idle(task.positions):
+        task.parking = None
+
+
 def elsewhere(task: OwnedTask) -> Callable[[list[bytes]], Collection[bytes]]:
     """Which of some store keys have their state elsewhere."""
 
     def unresolved(keys: list[bytes]) -> Collection[bytes]:
         if task.state is None or not task.migrating or not keys:
             return ()
-        return task.state.unresolved(TABLE, [key[_PREFIX_BYTES:] for key in keys])
+        missing = task.state.unresolved(TABLE, [key[_PREFIX_BYTES:] for key in keys])
+        return task.state.table(TABLE).store_keys(missing)
 
     return unresolved

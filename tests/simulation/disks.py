@@ -16,7 +16,7 @@ class Disk:
     """A machine's disk.
 
     Attributes:
-        stores: what is on it; a backend over it is made anew for each life of a process.
+        stores: what is on it.
         slow_s: longest time of a write.
     """
 
@@ -25,10 +25,8 @@ class Disk:
 
     def reopened(self) -> MemoryBackend:
         """The stores as a process finds them that has just started: no store is open."""
-        backend = MemoryBackend()
-        backend._contents = self.stores._contents
-        self.stores = backend
-        return backend
+        self.stores._open.clear()
+        return self.stores
 
     def copies(self) -> Iterator[tuple[TaskId, int]]:
         """All stores."""

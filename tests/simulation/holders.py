@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -44,21 +44,47 @@ class Answer(Generic[T]):
             self._outcome = outcome
 
 
+@dataclass(frozen=True)
+class Request:
+    """A question under way.
+
+    Attributes:
+        what: in words.
+        ask: asks a :class:`statemgr.sidecar.service.StateService`.
+        answer: carries an outcome back.
+    """
+
+    what: str
+    ask: Callable[[Any], Any]
+    answer: Callable[[Callable[[], Any]], None]
+
+
 @dataclass
 class Directory:
-    """Which state managers are up: address → its process and its service."""
+    """Which state managers are up: address → what takes a request."""
 
-    services: dict[str, tuple[Process, Any]] = field(default_factory=dict)
+    inboxes: dict[str, Callable[[Request], None]] = field(default_factory=dict)
 
 
 class NetworkStateClient:
-    """Implements :class:`~statemgr.migration.ports.StateClient` by messages."""
+    """Implements :class:`~statemgr.migration.ports.StateClient` by messages.
 
-    def __init__(self, world: World, network: Network, directory: Directory, source: str) -> None:
+    Args:
+        world: time.
+        network: carries the messages.
+        directory: who listens where.
+        source: who asks.
+        holders: name → address by the newest hints; an address in a layer may be old.
+    """
+
+    def __init__(
+        self, world: World, network: Network, directory: Directory, source: str, holders: Mapping[str, str]
+    ) -> None:
         self._world = world
         self._network = network
         self._directory = directory
         self._source = source
+        self._holders = holders
 
     def describe(self, address: Address, at_least: int, timeout_s: float) -> Pending[Description]:
         """See the protocol."""
@@ -82,41 +108,28 @@ class NetworkStateClient:
         """See the protocol."""
 
     def _ask(self, address: Address, timeout_s: float, method: str, *args: Any) -> Answer[Any]:
-        where = address.layer.address or address_of(address.layer.holder)
+        where = self._holders.get(address.layer.holder, address.layer.address) or address_of(address.layer.holder)
         what = f"{method} {address.task}@{address.layer.epoch} of {where} for epoch {address.target}"
         answer: Answer[Any] = Answer(self._world, what, timeout_s)
-        target = where.partition(":")[0]
-        self._network.send(
-            self._source,
-            f"holder {target}",
-            lambda: self._arrive(where, answer, what, lambda service: getattr(service, method)(address, *args)),
+        request = Request(
+            what,
+            lambda service: getattr(service, method)(address, *args, timeout_s),
+            lambda outcome: self._network.send(listener(where), self._source, lambda: answer.arrive(outcome)),
         )
+        self._network.send(self._source, listener(where), lambda: self._arrive(where, request))
         return answer
 
-    def _arrive(self, where: str, answer: Answer[Any], what: str, ask: Callable[[Any], Any]) -> None:
-        found = self._directory.services.get(where)
-        if found is None or found[0].dead:
-            self._send_back(where, answer, _refuse(f"nobody listens at {where}"))
-            return
-        process, service = found
-        self._world.spawn(process, lambda: self._serve(process, service, where, answer, what, ask))
+    def _arrive(self, where: str, request: Request) -> None:
+        inbox = self._directory.inboxes.get(where)
+        if inbox is None:
+            request.answer(_raising(HolderUnavailableError(f"nobody listens at {where}")))
+        else:
+            inbox(request)
 
-    def _serve(
-        self,
-        process: Process,
-        service: Any,
-        where: str,
-        answer: Answer[Any],
-        what: str,
-        ask: Callable[[Any], Any],
-    ) -> None:
-        outcome = outcome_of(lambda: ask(service))
-        if self._world.trace:
-            self._world.note(process.name, f"{what}: {_shown(outcome)}")
-        self._send_back(where, answer, outcome)
 
-    def _send_back(self, where: str, answer: Answer[Any], outcome: Callable[[], Any]) -> None:
-        self._network.send(f"holder {where.partition(':')[0]}", self._source, lambda: answer.arrive(outcome))
+def listener(address: str) -> str:
+    """Name of a state manager's process."""
+    return f"holder {address.partition(':')[0]}"
 
 
 def outcome_of(work: Callable[[], T]) -> Callable[[], T]:
@@ -135,13 +148,10 @@ def _raising(error: Exception) -> Callable[[], Any]:
     return outcome
 
 
-def _refuse(text: str) -> Callable[[], Any]:
-    return _raising(HolderUnavailableError(text))
-
-
-def _shown(outcome: Callable[[], Any]) -> str:
+def shown(outcome: Callable[[], Any]) -> str:
+    """An outcome in words, for the history."""
     try:
-        return f"{outcome()!r:.200}"
+        return f"{outcome()!r:.300}"
     except Exception as error:  # noqa: BLE001 - only shown
         return f"{error!r}"
 

@@ -175,6 +175,10 @@ WEIGHTS: dict[Kind, float] = {
 """How often each kind is chosen, in proportion."""
 
 
+BEGIN_S = 0.5
+"""Earliest strike: tasks are assigned by then."""
+
+
 def plan(seed: int) -> Schedule:
     """The schedule of a seed."""
     rng = random.Random(f"schedule {seed}")
@@ -220,7 +224,7 @@ def _weather(rng: random.Random) -> Weather:
 def _strikes(rng: random.Random, partitions: int, until_s: float) -> list[Strike]:
     kinds, weights = zip(*WEIGHTS.items(), strict=True)
     number = rng.randint(1, 9)
-    moments = sorted(0.2 + rng.random() * (until_s - 0.2) for _ in range(number))
+    moments = sorted(BEGIN_S + rng.random() * (until_s - BEGIN_S) for _ in range(number))
     if rng.random() < 0.5:  # bunched: what interrupts what is under way comes soon after it
         moments = sorted(moments[0] + rng.random() * 0.6 for _ in moments)
     return [_strike(rng, partitions, at_s, rng.choices(kinds, weights)[0]) for at_s in moments]

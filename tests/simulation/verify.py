@@ -32,7 +32,8 @@ def disk_differences(disks: Mapping[str, Disk], watch: LogWatch, topic_id: str) 
             content = disk.stores._contents[task][epoch]
             if content.meta is not None and content.meta.topic_id == topic_id:
                 at = f"store {task}@{epoch} of {name}"
-                yield from _store_differences(at, content.entries, content.meta, watch.of(task))
+                whose = TaskId(task.stage.removesuffix(".scratch"), task.partition)
+                yield from _store_differences(at, content.entries, content.meta, watch.of(whose))
 
 
 def _store_differences(at: str, entries: dict[bytes, bytes], meta: StoreMeta, history: TaskHistory) -> Iterator[str]:

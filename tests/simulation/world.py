@@ -51,6 +51,7 @@ class Process:
         dead: killed or ended.
         steps: Kafka calls so far.
         kill_after: step at which it dies; None: not planned.
+        stop_after: step at which it is stopped for ``stop_s``; None: not planned.
     """
 
     name: str
@@ -60,6 +61,8 @@ class Process:
     dead: bool = False
     steps: int = 0
     kill_after: int | None = None
+    stop_after: int | None = None
+    stop_s: float = 0.0
     deferred: list[Callable[[], None]] = field(default_factory=list)
     on_death: Callable[[str], None] | None = None
 
@@ -86,6 +89,7 @@ class World:
         self.seed = seed
         self.rng = random.Random(seed)
         self.now_s = 0.0
+        self.slept_s = 0.0
         self.history: list[Event] = []
         self.trace = trace
         self.closed = False
@@ -97,6 +101,7 @@ class World:
         self._lane: Lane | None = None
         self._failure: BaseException | None = None
         self._left: list[Lane] = []
+        self._processes: list[Process] = []
 
     # --- history ---
 
@@ -136,11 +141,18 @@ class World:
                 return
         self.now_s = max(self.now_s, when_s)
 
+    def pass_night(self, seconds: float) -> None:
+        """All that is planned happens later by so much: the whole machine sleeps, and its clocks go on."""
+        self.now_s += seconds
+        self.slept_s += seconds
+        self._queue = [(at_s + seconds, tie, action) for at_s, tie, action in self._queue]
+
     # --- processes ---
 
     def start(self, name: str, body: Callable[[Process], object], *, wall_offset_s: float = 0.0) -> Process:
         """A new process that runs ``body`` from the next event on."""
         process = Process(name, self.now_s, wall_offset_s)
+        self._processes.append(process)
         self.note(name, "starts")
         self.spawn(process, lambda: self._main(process, body))
         return process
@@ -181,10 +193,19 @@ class World:
             for action in deferred:
                 self.after(0.0, action)
 
+    def processes(self) -> list[Process]:
+        """All that live."""
+        return [process for process in self._processes if not process.dead]
+
     @property
     def current(self) -> Process | None:
         """The process whose code runs now; None: the world itself."""
         return None if self._lane is None else self._lane.process
+
+    @property
+    def lane(self) -> Lane | None:
+        """The lane that runs now."""
+        return self._lane
 
     # --- called by the real code ---
 
@@ -213,6 +234,10 @@ class World:
             self.note(process.name, f"{client}.{call}")
         if process.kill_after is not None and process.steps >= process.kill_after:
             self.kill(process, f"before {client}.{call}")
+        if process.stop_after is not None and process.steps >= process.stop_after:
+            process.stop_after = None
+            self.after(process.stop_s, lambda: self.resume(process))
+            self.stop(process)
         if self.rng.random() >= self._haste:
             self.sleep(self.rng.random() * self._step_s)
 

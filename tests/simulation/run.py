@@ -1,0 +1,116 @@
+"""Runs a seed."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import logging
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import structlog
+
+from tests.simulation.coverage import Coverage
+from tests.simulation.schedule import Schedule, plan
+from tests.simulation.simulation import Simulation
+from tests.simulation.world import Event, SimulationError
+from towpath.stage.parking import Parking
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run that passed.
+
+    Attributes:
+        digest: of its history: the same seed gives the same.
+        summary: in few words.
+        coverage: see :mod:`tests.simulation.coverage`.
+        history: what happened.
+    """
+
+    digest: str
+    summary: str
+    coverage: Coverage
+    history: Sequence[Event]
+
+    def light(self) -> Outcome:
+        """Without its history, for the way between processes."""
+        return replace(self, history=())
+
+
+class Failure(AssertionError):
+    """A run that did not pass; the text has seed, history and cause."""
+
+
+def run_seed(seed: int, *, trace: bool = False, schedule: Schedule | None = None) -> Outcome:
+    """Run a seed.
+
+    Raises:
+        Failure: something happened that must never happen.
+    """
+    planned = schedule or plan(seed)
+    with quiet(), small_parking(planned.parking_rows), no_collection():
+        simulation = Simulation(seed, planned, trace=trace)
+        try:
+            simulation.run()
+        except Exception as error:
+            raise Failure(_explained(seed, simulation, error)) from error
+        finally:
+            simulation.close()
+    world = simulation.world
+    digest = hashlib.sha256("\n".join(map(str, world.history)).encode()).hexdigest()[:16]
+    summary = f"{simulation.watch.commits} commits, {len(planned.strikes)} strikes, {world.now_s:.1f} s"
+    return Outcome(digest, summary, simulation.coverage, world.history)
+
+
+def attempt(seed: int) -> tuple[int, Outcome | str]:
+    """The seed with its outcome, or why it failed; for processes that run many."""
+    try:
+        return seed, run_seed(seed).light()
+    except Failure as failure:
+        return seed, str(failure)
+
+
+def _explained(seed: int, simulation: Simulation, error: Exception) -> str:
+    lines = [f"history of seed {seed}:", *map(str, simulation.world.history)]
+    notes = getattr(error, "__notes__", [])
+    trace = [] if isinstance(error, SimulationError) else traceback.format_exception(error)
+    return "\n".join([*lines, "", *trace, f"{type(error).__name__}: {error}", *notes])
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Replicas and coordinators log every step; drawing these lines would take half of the time."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+        structlog.reset_defaults()
+
+
+@contextmanager
+def small_parking(rows: int) -> Iterator[None]:
+    """Room for few parked rows, so that it is found to be full."""
+    defaults = Parking.__init__.__kwdefaults__
+    before = dict(defaults)
+    defaults["most_rows"] = rows
+    try:
+        yield
+    finally:
+        defaults.update(before)
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """A run is short and makes few cycles: collecting them all the time costs a fifth of it."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

@@ -1,0 +1,172 @@
+"""One run: a cluster, its load, what happens to it, and the judgement at the end."""
+
+from __future__ import annotations
+
+from statemgr.kafka.ports import TopicSpec
+from statemgr.layout import changelog_topic, control_topic
+from statemgr.testing.kafka import FakeKafka
+from statemgr.types import TaskId, TopicPartition
+from tests.simulation.application import APP, INPUT, OUTPUT, STAGE, stage_plan
+from tests.simulation.coordinators import Coordinators
+from tests.simulation.coverage import Coverage
+from tests.simulation.holders import Directory
+from tests.simulation.invariants import LogWatch
+from tests.simulation.load import Planned
+from tests.simulation.machines import Machine, Surroundings, state_of
+from tests.simulation.network import Network, Weather
+from tests.simulation.rest import registry_differences, why_not_at_rest
+from tests.simulation.rows import encode_record
+from tests.simulation.schedule import Schedule
+from tests.simulation.strikes import Striker
+from tests.simulation.verify import disk_differences, outcome_differences
+from tests.simulation.world import SimulationError, World, WorldClock
+from towpath.coordinator.messages import ScaleRequest
+
+TRANSACTION_TIMEOUT_S = 2.0
+"""Of the simulated broker, in proportion to the coordinator's deadlines."""
+
+REST_S = 40.0
+"""Longest time until everything is processed once nothing happens any more (I6)."""
+
+LOOK_S = 0.25
+"""Between two looks whether everything is."""
+
+LAST_LOOK_S = 1.2
+"""How long the cluster goes on before its registries are looked at."""
+
+
+class Simulation:
+    """A cluster in a world."""
+
+    def __init__(self, seed: int, schedule: Schedule, *, trace: bool = False) -> None:
+        self.schedule = schedule
+        self.world = World(seed, haste=schedule.haste, trace=trace)
+        self.kafka = FakeKafka(WorldClock(self.world), marker_lag_s=schedule.marker_lag_s)
+        self.kafka.cluster.transaction_timeout_s = TRANSACTION_TIMEOUT_S
+        self.kafka.on_call(self.world.step)
+        self.network = Network(self.world, schedule.weather)
+        self.directory = Directory()
+        self.watch = LogWatch(self.world, self.kafka.cluster, APP, STAGE)
+        self.coordinators = Coordinators(self.world, self.kafka, self.network, schedule.partitions)
+        self.coverage = Coverage()
+        self.machines: dict[str, Machine] = {}
+        self._around = Surroundings(
+            self.world, self.kafka, self.network, self.directory, self.coordinators, stage_plan(schedule.partitions)
+        )
+        self._producer = self.kafka.producer(transactional_id=None, name="load")
+        self._striker = Striker(self)
+
+    # --- what strikes ask for ---
+
+    def scale(self, count: int) -> None:
+        """Start and drain machines until so many run, as a launcher does."""
+        running = [machine for machine in self.machines.values() if machine.wanted]
+        for machine in list(self.machines.values()):
+            if len(running) < count and not machine.wanted and not machine.lost:
+                machine.wake()
+                running.append(machine)
+        while len(running) < count:
+            running.append(self._new_machine())
+        for machine in running[count:]:
+            self.world.after(self.world.rng.random(), machine.drain)
+
+    def ensure_someone(self) -> None:
+        """Somebody must be there to go on."""
+        if not any(machine.wanted for machine in self.machines.values()):
+            self.scale(1)
+
+    def cover(self, event: str) -> None:
+        """Note in which states an event met the tasks."""
+        for partition in range(self.schedule.partitions):
+            self.coverage[state_of(self, partition), event] += 1
+
+    # --- the run ---
+
+    def run(self) -> None:
+        """Run it.
+
+        Raises:
+            SimulationError: something happened that must never happen.
+        """
+        self._begin()
+        while self.world.now_s < self.schedule.calm_s + self.world.slept_s:
+            self.world.run_until(self.schedule.calm_s + self.world.slept_s)
+        self._calm()
+        self._come_to_rest()
+        self.world.run_until(self.world.now_s + LAST_LOOK_S)
+        self._judge()
+
+    def close(self) -> None:
+        """End everything."""
+        self.world.close()
+
+    def _begin(self) -> None:
+        partitions = self.schedule.partitions
+        self.kafka.cluster.create(TopicSpec(INPUT, partitions))
+        self.kafka.cluster.create(TopicSpec(OUTPUT, partitions))
+        changelog = {"cleanup.policy": "compact", "delete.retention.ms": "60000"}
+        self.kafka.cluster.create(TopicSpec(changelog_topic(APP, STAGE), partitions, changelog))
+        self.kafka.cluster.create(TopicSpec(control_topic(APP), 1, changelog))
+        self.coordinators.start()
+        for _ in range(self.schedule.replicas):
+            self._new_machine()
+        request = ScaleRequest(stage=STAGE, manner=self.schedule.manner)
+        how = f"{self.schedule.manner.strategy}, {self.schedule.manner.bins} units"
+        self.world.at(0.02, lambda: self.coordinators.ask(how, lambda coordinator: coordinator.scale(request)))
+        for planned in self.schedule.load:
+            self.world.at(planned.at_s, lambda planned=planned: self._write(planned))
+        for strike in self.schedule.strikes:
+            self.world.at(strike.at_s, lambda strike=strike: self._striker.strike(strike))
+
+    def _write(self, planned: Planned) -> None:
+        self._producer.produce(INPUT, planned.partition, None, encode_record(planned.record))
+
+    def _new_machine(self) -> Machine:
+        machine = Machine(f"r{len(self.machines)}", self._around)
+        self.machines[machine.name] = machine
+        machine.start()
+        return machine
+
+    def _calm(self) -> None:
+        """Nothing happens any more; who was stopped or cut off is back."""
+        world = self.world
+        world.note("schedule", "calm")
+        self.network.weather = Weather()
+        self.network.cut.clear()
+        self.kafka.cluster.faults._planned.clear()
+        for machine in self.machines.values():
+            machine.disk.slow_s = 0.0
+            machine.early_kills.clear()
+        for process in world.processes():
+            process.kill_after = process.stop_after = None
+            world.resume(process)
+        self.ensure_someone()
+
+    def _come_to_rest(self) -> None:
+        deadline_s = self.world.now_s + REST_S
+        reason = why_not_at_rest(self)
+        while reason is not None:
+            if self.world.now_s >= deadline_s:
+                raise SimulationError(f"not at rest {REST_S:g} s after the last strike (I6): {reason}")
+            self.world.run_until(self.world.now_s + LOOK_S)
+            reason = why_not_at_rest(self)
+
+    def _judge(self) -> None:
+        self.kafka.settle()
+        topic_id = self.kafka.cluster.topics[changelog_topic(APP, STAGE)].info.topic_id
+        disks = {name: machine.disk for name, machine in self.machines.items()}
+        found = [
+            *outcome_differences(self.kafka, self.schedule.partitions, self.watch),
+            *disk_differences(disks, self.watch, topic_id),
+            *registry_differences(self),
+        ]
+        if found:
+            raise SimulationError("\n".join(found[:20]))
+
+    def input_end(self, partition: int) -> int:
+        """Offset after the last record of an input partition."""
+        return self.kafka.cluster.log(TopicPartition(INPUT, partition)).bounds.end
+
+    def tasks(self) -> list[TaskId]:
+        """All tasks."""
+        return [TaskId(STAGE, partition) for partition in range(self.schedule.partitions)]
