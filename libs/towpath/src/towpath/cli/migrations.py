@@ -91,10 +91,10 @@ def migration_table(found: list[MigrationStatus], ended: int | None) -> Table:
     """
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("task", "from", "to", "step"):
         table.add_column(name, no_wrap=True)
-    for name in ("hot keys", "bins", "state", "rate", "left", "paused", "since"):
+    for name in ("hot keys", "bins", "state", "rate", "left", "paused"):
         table.add_column(name, justify="right", no_wrap=True)
     over = [move for move in found if not move.active][:ended]
     for move in [*(move for move in found if move.active), *over]:
@@ -118,7 +118,6 @@ def _cells(move: MigrationStatus) -> list[str]:
         f"{_bytes(progress['rate'])}/s" if progress.get("rate") else "",
         _seconds(seconds_left(progress)),
         _seconds(move.paused_s),
-        _seconds(move.elapsed_s),
     ]
 
 

@@ -76,7 +76,7 @@ def _add_requests(app: FastAPI, coordinator: Coordinator) -> None:
         wish = coordinator.scale(request)
         if not wish.decided.wait(LOG_TIMEOUT_S):
             raise NotLeadingError(
-                f"the request is not in force after {LOG_TIMEOUT_S:g} s, and may yet come; see the coordinator's /health"
+                f"the request is not in force after {LOG_TIMEOUT_S:g} s, and may yet come; see /health"
             )
         if wish.error is not None:
             raise NotLeadingError(wish.error)
