@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.chaos.schedule import LENGTH_S, Kill, Pause, Scale, Step, Victim, schedule
+from tests.chaos.schedule import REST_S, Change, Kill, Strike, Victim, schedule
 from tests.harness.cluster import Cluster, clustered, hand_overs
 from tests.harness.load import Load
 from tests.harness.pods import Pod, resume
@@ -27,6 +27,9 @@ RATE = 1500
 """Events a second: work on two cores that also start a process every second."""
 
 LEAST_HAND_OVERS = 2
+
+EFFECT_LIMIT_S = 15.0
+"""Until a newcomer is a member: it loads its runtime in two seconds, on a busy machine some times that."""
 
 
 @dataclass
@@ -85,13 +88,13 @@ def run_schedule(seed: int, broker: LocalBroker, app: str, work_dir: Path, *, st
         settings={"app": app, "emit": "each", "partitions": PARTITIONS},
         source_partitions=PARTITIONS,
     )
-    steps = schedule(seed, broker=strike_broker)
+    changes = schedule(seed, broker=strike_broker)
     try:
         with clustered(cluster):
             cluster.await_settled()
             told.began_s = time.monotonic()
             with Load(broker.bootstrap, cluster.source, partitions=PARTITIONS, rate=RATE, seed=seed) as load:
-                _Performance(cluster, broker, told).carry_out(steps)
+                _Performance(cluster, broker, told).carry_out(changes)
                 load.stop()
                 told.add(f"load stopped after {load.sent} events")
                 cluster.await_settled()
@@ -104,15 +107,15 @@ def run_schedule(seed: int, broker: LocalBroker, app: str, work_dir: Path, *, st
             outputs = cluster.outputs()
             compare_each_count(outputs, bids)
             compare_state(cluster.state(STAGE, TABLE), final_counts(bids))
-            changes = hand_overs(cluster.control()[1], STAGE)
-            most = max(changes.values(), default=0)
-            assert most >= LEAST_HAND_OVERS, f"no task was handed over twice, the schedule shows nothing: {changes}"
+            moved = hand_overs(cluster.control()[1], STAGE)
+            most = max(moved.values(), default=0)
+            assert most >= LEAST_HAND_OVERS, f"no task was handed over twice, the schedule shows nothing: {moved}"
     except BaseException as error:
         error.add_note(told.note())
         raise
-    strikes = sum(not isinstance(step, Scale) for _, step in steps)
+    strikes = sum(len(change.strikes) for change in changes)
     took_s = round(time.monotonic() - began_s, 1)
-    return Outcome(seed, load.sent, len(outputs), strikes, sum(changes.values()), most, took_s)
+    return Outcome(seed, load.sent, len(outputs), strikes, sum(moved.values()), most, took_s)
 
 
 class _Performance:
@@ -127,56 +130,65 @@ class _Performance:
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._newest: Pod = cluster.working(STAGE)[-1]
 
-    def carry_out(self, steps: list[tuple[float, Step]]) -> None:
-        """Everything that the steps say, and all that follows from them; takes the schedule's time at least."""
-        for at_s, step in steps:
-            self._at(at_s, lambda step=step: self._do(step))  # type: ignore[misc]
-        self._at(LENGTH_S, lambda: None)
+    def carry_out(self, changes: list[Change]) -> None:
+        """Every change with its strikes, and all that follows from them."""
+        for change in changes:
+            if change.awaited:
+                self._await_effect()
+            self._let_pass(change.after_s)
+            self._told.add(str(change))
+            self._newest = (self._cluster.scale(STAGE, change.count) or [self._newest])[-1]
+            for after_s, strike in change.strikes:
+                self._at(self._now_s() + after_s, lambda strike=strike: self._do(strike))  # type: ignore[misc]
         while self._due:
+            self._let_pass(self._due[0][0] - self._now_s())
+        self._await_effect()
+        self._let_pass(REST_S)
+
+    def _await_effect(self) -> None:
+        """Until the newcomers are members; not for ever, since they or the coordinator may have been struck."""
+        end_s = self._now_s() + EFFECT_LIMIT_S
+        while self._now_s() < end_s and not self._cluster.all_are_members(STAGE):
+            self._let_pass(POLL_S)
+
+    def _let_pass(self, seconds: float) -> None:
+        """Let time pass, and do meanwhile what is due."""
+        end_s = self._now_s() + seconds
+        while True:
             self._cluster.tend()
-            at_s, _, act = self._due[0]
-            left_s = at_s - self._now_s()
-            if left_s > 0:
-                time.sleep(min(POLL_S, left_s))  # the schedule's own time, not a wait for something
-                continue
-            heapq.heappop(self._due)
-            act()
+            while self._due and self._due[0][0] <= self._now_s():
+                heapq.heappop(self._due)[2]()
+            left_s = end_s - self._now_s()
+            if left_s <= 0:
+                return
+            time.sleep(min(POLL_S, left_s))  # the schedule's own time, not a wait for something
 
-    def _do(self, step: Step) -> None:
-        match step:
-            case Scale(count):
-                self._told.add(str(step))
-                self._newest = (self._cluster.scale(STAGE, count) or [self._newest])[-1]
-            case Kill(Victim.BROKER):
-                self._told.add(str(step))
-                self._broker.kill()
-                self._later(step.restart_s, "broker starts again", self._broker.start)
-            case Kill():
-                self._kill(step)
-            case Pause(victim, for_s):
-                process = self._process(victim)
-                if process is None or not process.alive:
-                    self._told.add(f"{step}: there is none")
-                    return
-                self._told.add(f"{step}: {process.name}")
-                process.pause()
-                self._later(for_s, f"{process.name} goes on", lambda: resume(process))
-
-    def _kill(self, step: Kill) -> None:
-        process = self._process(step.victim)
-        if process is None or not process.alive:
-            self._told.add(f"{step}: there is none")
+    def _do(self, strike: Strike) -> None:
+        if isinstance(strike, Kill) and strike.victim is Victim.BROKER:
+            self._told.add(str(strike))
+            self._broker.kill()
+            self._later(strike.restart_s, "broker starts again", self._broker.start)
             return
-        self._told.add(f"{step}: {process.name}")
+        process = self._process(strike.victim)
+        if process is None or not process.alive:
+            self._told.add(f"{strike}: there is none")
+            return
+        self._told.add(f"{strike}: {process.name}")
+        if isinstance(strike, Kill):
+            self._kill(strike, process)
+        else:
+            process.pause()
+            self._later(strike.for_s, f"{process.name} goes on", lambda: resume(process))
+
+    def _kill(self, step: Kill, process: LoggedProcess) -> None:
         pod = next((pod for pod in self._cluster.pods.values() if process in pod.processes), None)
         process.kill()
         if pod is None:
             self._later(step.restart_s, f"{process.name} starts again", process.start)
             return
         pod.struck = pod.struck or pod.leaving
-        if step.wiped and pod.state_manager is not None:
-            pod.state_manager.close()
-            pod.wipe()
+        if step.wiped:
+            pod.lose_disk()
         if process is pod.stage and step.reported:
             pod.report_died()
         self._later(step.restart_s, f"{pod.name} starts again", pod.revive)
@@ -189,7 +201,7 @@ class _Performance:
             pod = next((pod for pod in self._cluster.working(STAGE) if pod is not self._newest), self._newest)
         return pod.stage if victim in {Victim.OWNER, Victim.NEWCOMER} else pod.state_manager
 
-    def _later(self, after_s: float, what: str, act: Callable[[], None]) -> None:
+    def _later(self, after_s: float, what: str, act: Callable[[], object]) -> None:
         def do() -> None:
             self._told.add(what)
             with suppress(ProcessLookupError):

@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass
 from enum import StrEnum
 
-LENGTH_S = 14.0
-"""Of a schedule; the load goes on as long."""
+CHANGES = (4, 6)
+"""Least and most changes of size of a schedule: twelve to fifteen seconds on an idle machine."""
 
 LEAST, MOST = 1, 3
 """Replicas of the stage."""
@@ -15,8 +15,11 @@ LEAST, MOST = 1, 3
 NEXT_GAP_S = 1.0
 """Between a change of size and one that comes while it is still under way."""
 
-REST_GAPS_S = (2.5, 4.0)
-"""Between other changes of size: a move takes half a second to a second on two busy cores."""
+REST_GAPS_S = (1.5, 3.0)
+"""After other changes of size, from when the newcomers are there: a move takes half a second on an idle machine."""
+
+REST_S = 2.0
+"""After the last change and what befalls it, before the load ends."""
 
 SILENT_S = 3.0
 """The coordinator takes a replica for dead that has been silent for so long."""
@@ -35,16 +38,6 @@ class Victim(StrEnum):
     NEWCOMER_STATE_MANAGER = "newcomer's state manager"
     COORDINATOR = "coordinator"
     BROKER = "broker"
-
-
-@dataclass(frozen=True)
-class Scale:
-    """A change of size."""
-
-    count: int
-
-    def __str__(self) -> str:
-        return f"scale to {self.count}"
 
 
 @dataclass(frozen=True)
@@ -79,7 +72,28 @@ class Pause:
         return f"SIGSTOP {self.victim} for {self.for_s:g} s"
 
 
-Step = Scale | Kill | Pause
+Strike = Kill | Pause
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of size, and what befalls the application then.
+
+    Attributes:
+        count: replicas from then on.
+        after_s: time since the former change.
+        awaited: that time begins when the former change has taken effect: its newcomers are there.
+        strikes: seconds after the change → what is struck.
+    """
+
+    count: int
+    after_s: float
+    awaited: bool
+    strikes: tuple[tuple[float, Strike], ...] = ()
+
+    def __str__(self) -> str:
+        return f"scale to {self.count}"
+
 
 _VICTIMS = {
     Victim.OWNER: 3,
@@ -93,51 +107,56 @@ _VICTIMS = {
 _WIPED = 0.25
 _REPORTED = 0.6
 _PAUSED = 0.3
+_HASTY = 0.25
 _STRUCK = 0.75
 """Share of changes of size that are struck at while they are under way."""
 
 
-def schedule(seed: int, *, broker: bool = False) -> list[tuple[float, Step]]:
-    """Steps with their times, in order.
+def schedule(seed: int, *, broker: bool = False) -> list[Change]:
+    """Changes of size in order.
 
-    Sizes go up and down again, so that tasks come to a newcomer and leave it: two hand-overs of the same task.
+    Sizes go up and down again, so that tasks come to a newcomer and leave it: two hand-overs of the same task. One
+    change at least comes a second after another, while that one is under way.
 
     Args:
         seed: decides everything.
         broker: whether the broker is killed, too, once.
     """
     chance = random.Random(seed)
-    steps: list[tuple[float, Step]] = []
-    for at_s, count in _sizes(chance):
-        steps.append((at_s, Scale(count)))
-        if chance.random() < _STRUCK:
-            steps.append((round(at_s + chance.uniform(0.05, 1.5), 3), _strike(chance)))
-    if broker:
-        steps.append((round(chance.uniform(3.0, LENGTH_S - 4.0), 3), Kill(Victim.BROKER, restart_s=0.5)))
-    return sorted(steps, key=lambda step: step[0])
+    number = chance.randint(*CHANGES)
+    hasty, broken = chance.randrange(2, number), chance.randrange(1, number - 1)
+    changes: list[Change] = []
+    count = 1
+    for index in range(number):
+        count = 2 if index == 0 else _next_size(chance, count, index)
+        strikes = [_strike_time(chance)] if chance.random() < _STRUCK else []
+        if broker and index == broken:
+            strikes.append((0.5, Kill(Victim.BROKER, restart_s=0.5)))
+        after_s, awaited = _gap(chance, hasty=index == hasty or (index > 1 and chance.random() < _HASTY))
+        changes.append(Change(count, after_s, awaited, tuple(strikes)))
+    return changes
 
 
-def _sizes(chance: random.Random) -> list[tuple[float, int]]:
-    """Times and sizes: up first; at least one change comes a second after another."""
-    changes = [(1.0, 2)]
-    hasty = chance.randrange(1, 3)
-    while True:
-        at_s, count = changes[-1]
-        gap_s = NEXT_GAP_S if len(changes) == hasty or chance.random() < 0.3 else chance.uniform(*REST_GAPS_S)
-        if at_s + gap_s > LENGTH_S - 2.0:
-            return changes
-        changes.append((round(at_s + gap_s, 3), _next_size(chance, count, len(changes))))
+def _gap(chance: random.Random, *, hasty: bool) -> tuple[float, bool]:
+    """A second after the former change or after its newcomers have come; or time to finish it."""
+    if hasty:
+        return NEXT_GAP_S, chance.random() < 0.5
+    return round(chance.uniform(*REST_GAPS_S), 2), True
 
 
-def _next_size(chance: random.Random, count: int, changes: int) -> int:
+def _next_size(chance: random.Random, count: int, index: int) -> int:
     """Another size; the third change goes down, so that tasks return within every schedule."""
     possible = [size for size in range(LEAST, MOST + 1) if size != count]
-    if changes == 2:
+    if index == 2:
         possible = [size for size in possible if size < count] or possible
     return chance.choice(possible)
 
 
-def _strike(chance: random.Random) -> Step:
+def _strike_time(chance: random.Random) -> tuple[float, Strike]:
+    return round(chance.uniform(0.05, 2.0), 2), _strike(chance)
+
+
+def _strike(chance: random.Random) -> Strike:
     victim = chance.choices(list(_VICTIMS), list(_VICTIMS.values()))[0]
     if chance.random() < _PAUSED:
         return Pause(victim, round(chance.choice([chance.uniform(0.2, 1.0), chance.uniform(1.0, SILENT_S + 2.0)]), 2))

@@ -111,6 +111,13 @@ class Cluster:
             "every task runs with all of its state", look, limit_s, lambda: f"{self.unsettled()}\n{self.describe()}"
         )
 
+    def all_are_members(self, stage: str) -> bool:
+        """Whether the coordinator lets exactly those pods own tasks that were not asked to leave."""
+        answer = self.coordinator.get("/topology")
+        stages = [] if answer is None or answer[0] != 200 else answer[1]["stages"]
+        there = sorted(pod.name for pod in self.working(stage))
+        return any(each["stage"] == stage and sorted(each["members"]) == there for each in stages)
+
     def unsettled(self) -> list[str]:
         """What keeps the application from being at rest, by the coordinator's word."""
         answer = self.coordinator.get("/topology")
