@@ -146,6 +146,8 @@ class Coordinator:
         try:
             if not self.leading:
                 self._lead_again(now_s)
+            elif self._leadership.superseded:  # it would still fence replicas, which needs no right to write the log
+                self._stand_down(f"{self.view.leader} has taken over (term {self.view.term})")
             elif self._wishes.waiting:
                 self._wishes.log(self._leadership.writer)
             else:

@@ -64,6 +64,11 @@ class Leadership:
         """Whether the view holds all that was written from here: only then is the next epoch of a task known."""
         return self.view.next_offset > self.writer.written
 
+    @property
+    def superseded(self) -> bool:
+        """Whether the log names a newer coordinator."""
+        return self.view.term > self.term
+
     def take_over(self, stop: Callable[[], bool]) -> ControlReader:
         """Fence the others, read the log to its end, and say so; the reader is for :meth:`lead`.
 
