@@ -20,6 +20,7 @@ from statemgr.clock import Clock
 from statemgr.control.log import ControlReader
 from statemgr.control.records import ControlRecord, Done, Released, Tenure
 from statemgr.control.view import ControlView
+from statemgr.errors import StopRequestedError, TopicMissingError
 from statemgr.types import TaskId
 from towpath.coordinator.messages import Heartbeat, TaskEpoch, TaskReport
 from towpath.stage.arrivals import Arrivals
@@ -33,6 +34,9 @@ log = structlog.get_logger()
 INSTALL_BUDGET_S = 0.004
 """Longest time that one turn spends on installing background state: well below the shortest time between batches."""
 
+
+LOOK_S = 0.25
+"""Between two looks for a control log that is not there yet."""
 
 UNHEARD_S = 3.0
 """A leaving replica waits no longer for a coordinator that does not answer: twelve heartbeats."""
@@ -118,7 +122,15 @@ class Coordinated:
             return True
         return any(task.migration is not None for task in owned.values())
 
-    def begin(self, topics: Topics, stopping: Callable[[], bool], *, fill_first: bool) -> list[ControlRecord]:
+    def begin(
+        self,
+        topics: Topics,
+        stopping: Callable[[], bool],
+        pause: Callable[[float], object],
+        *,
+        wait_s: float,
+        fill_first: bool,
+    ) -> list[ControlRecord]:
         """Read the log to its end, after the fence; gives what must be said of this replica's former lives.
 
         Their producers are fenced, so they have ended; where exactly is in the changelog.
@@ -126,9 +138,14 @@ class Coordinated:
         Args:
             topics: the stage's topics.
             stopping: whether the process was asked to stop.
+            pause: waits that many seconds.
+            wait_s: longest wait for the log to be made.
             fill_first: whether tasks need all of their state before their first row.
+
+        Raises:
+            TopicMissingError: no coordinator has made the log in time.
         """
-        self._control.read_to_end(stop=stopping)
+        self._read_log(stopping, pause, wait_s)
         self._arrivals.begin(topics, fill_first=fill_first)
         self._done = {}
         return [self._ended(task, tenure.epoch) for task, tenure in self._former_tenures()]
@@ -180,6 +197,22 @@ class Coordinated:
         self._on_close()
         self._link.close()
         self._control.close()
+
+    def _read_log(self, stopping: Callable[[], bool], pause: Callable[[float], object], wait_s: float) -> None:
+        deadline_s = self._clock.monotonic_s() + wait_s
+        while True:
+            try:
+                self._control.read_to_end(stop=stopping)
+            except TopicMissingError as error:
+                if stopping():
+                    raise StopRequestedError("asked to stop while waiting for the control log") from error
+                if self._clock.monotonic_s() >= deadline_s:
+                    raise TopicMissingError(
+                        f"{error}; the coordinator makes it: start `towpath coordinator`"
+                    ) from error
+                pause(LOOK_S)
+            else:
+                return
 
     def _former_tenures(self) -> Iterator[tuple[TaskId, Tenure]]:
         view = self._control.view

@@ -341,7 +341,13 @@ class Replica:
 
     def _begin_coordinated(self, coordinated: Coordinated, topics: Topics) -> None:
         self._at("reading the control log")
-        facts = coordinated.begin(topics, self._controls.stopping, fill_first=self._processor.opaque)
+        facts = coordinated.begin(
+            topics,
+            self._controls.stopping,
+            self._controls.pause,
+            wait_s=self._settings.wait_s,
+            fill_first=self._processor.opaque,
+        )
         if facts:
             self._commit(facts=facts)
 
