@@ -60,7 +60,7 @@ class ControlReader:
         try:
             messages = self._reader().consume(_BATCH, timeout_s)
         except InputLostError:  # records below the position were deleted: the newest of each key are further on
-            self._begin_anew()
+            self._assign(self._reader())
             return []
         return self._apply(messages)
 
@@ -99,15 +99,20 @@ class ControlReader:
         self.close()
 
     def _reader(self) -> Consumer:
+        """The consumer, which has its assignment; one that could not be given it is not kept."""
         if self._consumer is None:
-            self._consumer = self._kafka.consumer(name=self._name)
-            self._begin_anew()
+            consumer = self._kafka.consumer(name=self._name)
+            try:
+                self._assign(consumer)
+            except BaseException:
+                consumer.close()
+                raise
+            self._consumer = consumer
         return self._consumer
 
-    def _begin_anew(self) -> None:
-        if self._consumer is not None:
-            start = self._consumer.bounds(self._partition, _BOUNDS_TIMEOUT_S).start
-            self._consumer.assign({self._partition: max(start, self.view.next_offset)})
+    def _assign(self, consumer: Consumer) -> None:
+        start = consumer.bounds(self._partition, _BOUNDS_TIMEOUT_S).start
+        consumer.assign({self._partition: max(start, self.view.next_offset)})
 
     def _apply(self, messages: list[Message]) -> list[TaskId]:
         changed: dict[TaskId, None] = {}

@@ -1,0 +1,98 @@
+"""The reader of the control log."""
+
+from __future__ import annotations
+
+import pytest
+
+from statemgr.control.log import ControlReader
+from statemgr.control.records import ControlRecord, Fenced, Leader, control_key, encode_control
+from statemgr.errors import CodecError, RestoreStalledError, TopicMissingError
+from statemgr.kafka.ports import TopicSpec
+from statemgr.testing.kafka import FakeKafka
+
+TOPIC = "app.control"
+
+
+def make(kafka: FakeKafka) -> None:
+    kafka.admin().create([TopicSpec(TOPIC, 1, {"cleanup.policy": "compact"})], 1, 1.0)
+
+
+def write(kafka: FakeKafka, *records: ControlRecord) -> None:
+    producer = kafka.producer(transactional_id="writer", name="writer")
+    producer.init_transactions(1.0)
+    producer.begin()
+    for record in records:
+        producer.produce(TOPIC, 0, control_key(record), encode_control(record))
+    producer.commit(1.0)
+
+
+def reader(kafka: FakeKafka) -> ControlReader:
+    return ControlReader(kafka, "app", "reader", kafka.clock)
+
+
+def test_a_log_that_is_made_later_is_read_from_its_beginning():
+    kafka = FakeKafka()
+    control = reader(kafka)
+    with pytest.raises(TopicMissingError):
+        control.read_to_end()
+    make(kafka)
+    control.read_to_end()
+    write(kafka, Leader(1, "one"))
+    control.poll()
+    assert control.view.term == 1
+
+
+def test_reading_to_the_end_reads_what_was_written_before_it_was_asked_for():
+    kafka = FakeKafka()
+    make(kafka)
+    control = reader(kafka)
+    write(kafka, Leader(1, "one"), Fenced("count", "a", 1))
+    control.read_to_end()
+    assert ("count", "a") in control.view.fenced
+    assert control.caught_up_s is not None
+
+
+def test_compaction_behind_the_reader_loses_nothing():
+    kafka = FakeKafka()
+    make(kafka)
+    control = reader(kafka)
+    for term in range(1, 6):
+        write(kafka, Leader(term, "one"))
+    kafka.compact(TOPIC)
+    control.read_to_end()
+    assert control.view.term == 5
+
+
+def test_records_deleted_below_the_position_let_the_reader_go_on_behind_them():
+    kafka = FakeKafka()
+    make(kafka)
+    control = reader(kafka)
+    control.read_to_end()
+    for term in range(1, 4):
+        write(kafka, Leader(term, "one"))
+    kafka.delete_records(TOPIC, 0, 4)
+    control.read_to_end()
+    assert control.view.term == 3
+
+
+def test_a_record_that_cannot_be_understood_stops_the_reader():
+    kafka = FakeKafka()
+    make(kafka)
+    producer = kafka.producer(transactional_id=None, name="stranger")
+    producer.produce(TOPIC, 0, b"leader", b"{}")
+    producer.flush(1.0)
+    with pytest.raises(CodecError, match="not a control record"):
+        reader(kafka).read_to_end()
+
+
+def test_an_open_transaction_ends_the_reading_with_its_name():
+    kafka = FakeKafka()
+    make(kafka)
+    producer = kafka.producer(transactional_id="writer", name="writer")
+    producer.init_transactions(1.0)
+    producer.begin()
+    producer.produce(TOPIC, 0, b"leader", encode_control(Leader(1, "one")))
+    producer.flush(1.0)
+    control = reader(kafka)
+    with pytest.raises(RestoreStalledError, match="a transaction may be open"):
+        control.read_to_end(timeout_s=0.5)
