@@ -244,7 +244,7 @@ class Arrivals:
         )
 
     def _abandon(self, arrival: Arrival) -> None:
-        self._opener.abandon(arrival.opening, arrival.task)
+        self._opener.abandon(arrival.assigned, arrival.opening, arrival.task)
 
     def _to(self, arrival: Arrival, phase: ArrivalPhase) -> None:
         arrival.phase, arrival.since_s = phase, self._clock.monotonic_s()

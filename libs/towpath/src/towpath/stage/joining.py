@@ -130,11 +130,12 @@ def wire(
     ownership = Ownership(plan, settings, kafka, backend, clock, metrics, abandoned, _say_nothing)
     opening = Opening(plan, settings, kafka, backend, clock, client, ownership, spawn, abandoned, pause)
     copies = CopyMaker(client, backend, clock, spawn, opening.make_job, opening.top_up, pause)
-    preparations = Preparations(plan.name, opening, client, copies, spawn, clock)
+    opener = Opener(plan, backend, opening, spawn)
+    preparations = Preparations(plan.name, opening, client, copies, spawn, opener.hold, clock)
     return Coordinated(
         lines.identity,
         ControlReader(kafka, plan.app, f"{settings.replica}-control", clock),
-        Arrivals(settings.replica, Opener(plan, backend, opening, spawn), client, preparations, clock),
+        Arrivals(settings.replica, opener, client, preparations, clock),
         lines.link,
         clock,
         holders=lines.holders,

@@ -138,20 +138,20 @@ class Opener:
         if task.state is not None:
             self.hold(task.id, self._spawn(task.state.close))
 
-    def abandon(self, opening: Pending[OwnedTask] | None, task: OwnedTask | None) -> None:
-        """Close what was opened for a task that will not run here."""
+    def abandon(self, assigned: Assigned, opening: Pending[OwnedTask] | None, task: OwnedTask | None) -> None:
+        """Close what was opened, or prepared, for a task that will not run here."""
         if task is not None:
             self.put_away(task)
-        elif isinstance(opening, _Slot):
-            if opening in self._slots:
-                self._slots.remove(opening)
-            else:
-                self.hold(TaskId(self.stage, opening.partition), _Closed(opening))
-        elif isinstance(opening, _Delayed):
-            if opening in self._delayed:
-                self._delayed.remove(opening)
-            else:
-                self.hold(opening.task, _Closed(opening))
+        elif opening is not None and opening not in (*self._slots, *self._delayed):
+            self.hold(assigned.task, _Closed(opening))
+        else:
+            self._forget(assigned, opening)
+
+    def _forget(self, assigned: Assigned, opening: Pending[OwnedTask] | None) -> None:
+        """What has not begun never will; a store may have been prepared for it."""
+        self._slots = [slot for slot in self._slots if slot is not opening]
+        self._delayed = [delayed for delayed in self._delayed if delayed is not opening]
+        self.hold(assigned.task, self._spawn(lambda: self._opening.forget(assigned.task, assigned.epoch)))
 
     def drop(self) -> None:
         """Wait for nothing any more; what runs in the background closes its stores when it ends."""

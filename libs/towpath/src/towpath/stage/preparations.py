@@ -12,7 +12,7 @@ decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -53,6 +53,15 @@ class _Preparation:
     store: Pending[None] | None = None
     copy: Copy | None = None
     topped_s: float = float("-inf")
+    failed_s: float | None = None
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether a standby copy that could not be made, perhaps because its owner had written nothing, is tried again.
+
+        A move by precopy goes without instead.
+        """
+        waits = self.failed_s is not None and now_s - self.failed_s >= TOP_UP_S
+        return waits and self.hint.manner.strategy is Strategy.STANDBY
 
     @property
     def ready(self) -> bool:
@@ -70,15 +79,24 @@ class Preparations:
         client: asks state managers.
         copies: makes copies of stores.
         spawn: runs what takes long.
+        hold: lets nothing of a task be opened before what was prepared for it is closed.
         clock: time.
     """
 
     def __init__(
-        self, stage: str, opening: Opening, client: StateClient, copies: CopyMaker, spawn: Spawn, clock: Clock
+        self,
+        stage: str,
+        opening: Opening,
+        client: StateClient,
+        copies: CopyMaker,
+        spawn: Spawn,
+        hold: Callable[[TaskId, Pending[None]], None],
+        clock: Clock,
     ) -> None:
         self._stage = stage
         self._opening = opening
         self._spawn = spawn
+        self._hold = hold
         self._client = client
         self._copies = copies
         self._clock = clock
@@ -90,7 +108,7 @@ class Preparations:
         for hint in hints:
             task = TaskId(self._stage, hint.partition)
             known = self._prepared.get(task)
-            if known is not None and known.hint.epoch == hint.epoch:
+            if known is not None and known.hint.epoch == hint.epoch and not known.is_due(now_s):
                 known.hinted_s = now_s
                 continue
             if known is not None:
@@ -153,12 +171,12 @@ class Preparations:
                 prepared.topped_s = now_s
         except StateError as error:
             log.warning("a copy could not be made, the move goes without", task=str(task), cause=str(error))
-            copy.close(keep=False)
-            prepared.copy = None
+            self._hold(task, copy.close(keep=False))
+            prepared.copy, prepared.failed_s = None, now_s
 
     def _forget(self, task: TaskId) -> None:
         prepared = self._prepared.pop(task)
         if prepared.copy is not None:
-            prepared.copy.close(keep=False)
+            self._hold(task, prepared.copy.close(keep=False))
         elif prepared.store is not None:
-            self._spawn(lambda: self._opening.forget(task, prepared.hint.epoch))
+            self._hold(task, self._spawn(lambda: self._opening.forget(task, prepared.hint.epoch)))
