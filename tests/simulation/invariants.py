@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from statemgr.control.records import Assigned, Done, Fenced, Leader, Released, decode_control
@@ -43,6 +43,11 @@ class TaskHistory:
         versions = self.versions.get(key, [])
         index = bisect_right(versions, offset, key=lambda version: version[0])
         return versions[index - 1][1] if index else None
+
+    def values_from(self, key: bytes, offset: int) -> list[bytes | None]:
+        """Values of a store key from a changelog offset on, the one at that offset first."""
+        later = [value for at, value in self.versions.get(key, ()) if at > offset]
+        return [self.value_at(key, offset), *later]
 
     def state_at(self, offset: int) -> dict[bytes, bytes]:
         """All entries as of a changelog offset."""
@@ -190,22 +195,21 @@ def brief(progress: Progress) -> str:
 
 
 def store_differences(
-    name: str, entries: dict[bytes, bytes], offset: int, history: TaskHistory, tombstones: frozenset[bytes]
+    name: str,
+    entries: dict[bytes, bytes],
+    tombstones: frozenset[bytes],
+    allowed: Callable[[bytes], Collection[bytes | None]],
 ) -> Iterator[str]:
-    """Entries of a store that are not what the changelog says as of the store's offset (I4).
+    """Entries of a store that are not what the changelog says (I4).
 
     Args:
         name: of the store, for the message.
         entries: store key → value, library's own records left out.
-        offset: the store's X.
-        history: of its task.
         tombstones: store keys with an explicit tombstone.
+        allowed: what the changelog allows a store key to be; None: absent.
     """
-    for key, value in entries.items():
-        expected = history.value_at(key, offset)
-        if value != expected:
-            yield f"{name}: {key!r} is {value!r}, by the changelog up to {offset} {expected!r} (I4)"
-    for key in tombstones:
-        expected = history.value_at(key, offset)
-        if expected is not None:
-            yield f"{name}: {key!r} is a tombstone, by the changelog up to {offset} {expected!r} (I4)"
+    told: dict[bytes, bytes | None] = {**entries, **dict.fromkeys(tombstones)}
+    for key, value in told.items():
+        if value not in allowed(key):
+            what = "a tombstone" if value is None else repr(value)
+            yield f"{name}: {key!r} is {what}, by the changelog {allowed(key)} (I4)"

@@ -75,5 +75,5 @@ def _leftovers(simulation: Simulation, life: Life) -> Iterator[str]:
 
 
 def _prepared(life: Life) -> set[TaskId]:
-    """Tasks of which it keeps a copy ready because it was asked to."""
-    return {TaskId(STAGE, ready.partition) for ready in life.coordinated._arrivals.ready()}
+    """Tasks that it prepares for, because it was asked to."""
+    return set(life.coordinated._arrivals._preparations._prepared)

@@ -33,14 +33,23 @@ def disk_differences(disks: Mapping[str, Disk], watch: LogWatch, topic_id: str) 
             if content.meta is not None and content.meta.topic_id == topic_id:
                 at = f"store {task}@{epoch} of {name}"
                 whose = TaskId(task.stage.removesuffix(".scratch"), task.partition)
-                yield from _store_differences(at, content.entries, content.meta, watch.of(whose))
+                yield from _store_differences(at, epoch, content.entries, content.meta, watch.of(whose))
 
 
-def _store_differences(at: str, entries: dict[bytes, bytes], meta: StoreMeta, history: TaskHistory) -> Iterator[str]:
+def _store_differences(
+    at: str, epoch: int, entries: dict[bytes, bytes], meta: StoreMeta, history: TaskHistory
+) -> Iterator[str]:
+    """Exactly as of the store's X, if its owner has committed; a copy of a store that is written may have newer values.
+
+    The changelog's tail makes such a copy exact before its first row.
+    """
     mine = {key: value for key, value in entries.items() if len(key) > 1}
     tombstones = frozenset(key[:1] + key[3:] for key in mine if key.startswith(_TOMBSTONE, 1))
     values = {key: value for key, value in mine.items() if not key.startswith(_TOMBSTONE, 1)}
-    yield from store_differences(at, values, meta.offset, history, tombstones)
+    if meta.progress is not None and meta.progress.epoch == epoch:
+        yield from store_differences(at, values, tombstones, lambda key: [history.value_at(key, meta.offset)])
+    else:
+        yield from store_differences(at, values, tombstones, lambda key: history.values_from(key, meta.offset))
 
 
 def _state_differences(kafka: FakeKafka, partition: int, expected: Expected, history: TaskHistory) -> Iterator[str]:
