@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
 import structlog
 
 from statemgr.clock import Clock
@@ -97,17 +98,20 @@ class Arrivals:
         self._client = client
         self._clock = clock
         self._fill_first = False
+        self._begun_at = 0
         self._arriving: dict[TaskId, Arrival] = {}
 
-    def begin(self, topics: Topics, *, fill_first: bool) -> None:
+    def begin(self, topics: Topics, view: ControlView, *, fill_first: bool) -> None:
         """Start anew after a fence.
 
         Args:
             topics: the stage's topics.
+            view: the log, read to its end after the fence.
             fill_first: whether every task needs all of its state before its first row (its operators can't say which
                 keys a row needs).
         """
         self._fill_first = fill_first
+        self._begun_at = view.next_offset
         self._opener.begin(topics)
 
     @property
@@ -193,7 +197,7 @@ class Arrivals:
 
     def _begin(self, task: TaskId, arrival: Arrival, view: ControlView) -> None:
         """Every earlier owner has ended: ask the holders, unless the log says all there is to know."""
-        assigned, released = arrival.assigned, view.of(task).released
+        assigned, released = arrival.assigned, self._released(task, view)
         if self._opener.needs_no_description(assigned, released):
             self._open(task, arrival, view)
             return
@@ -207,8 +211,18 @@ class Arrivals:
 
     def _open(self, task: TaskId, arrival: Arrival, view: ControlView) -> None:
         said = {layer: said_by(pending) for layer, pending in arrival.asked.items()}
-        arrival.opening = self._opener.open(arrival.assigned, view.of(task).released, said)
+        arrival.opening = self._opener.open(arrival.assigned, self._released(task, view), said)
         self._to(arrival, ArrivalPhase.OPENING)
+
+    def _released(self, task: TaskId, view: ControlView) -> Released | None:
+        """The newest release, without its cut if this replica may have run under its assignment before.
+
+        Whoever was fenced and starts again has perhaps written behind that cut, and its store may be lost.
+        """
+        known = view.of(task)
+        if known.released is None or known.assigned_at >= self._begun_at:
+            return known.released
+        return msgspec.structs.replace(known.released, offset=-1, progress=None)
 
     def _filled(self, arrival: Arrival) -> bool:
         """Whether the first row may be processed."""

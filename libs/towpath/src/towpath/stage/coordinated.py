@@ -146,7 +146,7 @@ class Coordinated:
             TopicMissingError: no coordinator has made the log in time.
         """
         self._read_log(stopping, pause, wait_s)
-        self._arrivals.begin(topics, fill_first=fill_first)
+        self._arrivals.begin(topics, self._control.view, fill_first=fill_first)
         self._done = {}
         return [self._ended(task, tenure.epoch) for task, tenure in self._former_tenures()]
 
