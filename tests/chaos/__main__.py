@@ -31,7 +31,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10, help="how many schedules")
     parser.add_argument("--seed", type=int, default=1, help="seed of the first; each further one is one more")
-    parser.add_argument("--keep", type=Path, default=Path("build/chaos"), help="where logs of failed schedules stay")
+    parser.add_argument(
+        "--keep", type=Path, default=Path("build/chaos"), help="where logs and stores of failed schedules stay"
+    )
     given = parser.parse_args()
     began_s = time.monotonic()
     outcomes: list[Outcome] = []
@@ -58,7 +60,7 @@ def _run(seed: int, broker: LocalBroker, work_dir: Path, keep: Path) -> Outcome 
         traceback.print_exception(error, file=sys.stderr)
         kept = keep / f"seed-{seed}"
         shutil.rmtree(kept, ignore_errors=True)
-        shutil.copytree(work_dir, kept, ignore=shutil.ignore_patterns("*.sst", "*.ldb"), dirs_exist_ok=True)
+        shutil.copytree(work_dir, kept)
         print(f"logs: {kept}", file=sys.stderr, flush=True)
         return None
     shutil.rmtree(work_dir, ignore_errors=True)

@@ -154,6 +154,17 @@ class Cluster:
             pod.require_clean_exits()
         self.coordinator.stop()
 
+    def require_clean_leaves(self) -> None:
+        """Every pod that was asked to leave has done so, with status 0 unless it was struck."""
+        for pod in self.pods.values():
+            if pod.leaving:
+                pod.require_clean_exits()
+
+    def freeze(self) -> None:
+        """Kill everything at once, so that nothing moves any more, and stores are as the last commits left them."""
+        for process in self.processes:
+            process.close()
+
     def outputs(self) -> list[dict[str, Any]]:
         """Committed records of the last stage's sink."""
         return read_outputs(self.bootstrap, self.plan.stages[-1].outputs[0].topic)
@@ -185,8 +196,7 @@ class Cluster:
 
     def close(self) -> None:
         """Leave no process behind."""
-        for process in self.processes:
-            process.close()
+        self.freeze()
 
     def _pod(self, stage: str) -> Pod:
         """A pod under the lowest free name; one that has left comes back with the disk that it had."""
@@ -237,12 +247,17 @@ def hand_overs(assigned: Sequence[Assigned], stage: str) -> dict[int, int]:
 
 @contextlib.contextmanager
 def clustered(cluster: Cluster, sizes: Mapping[str, int] | None = None) -> Iterator[Cluster]:
-    """Start a cluster, and end it whatever happens; an error gets the processes' last words as a note."""
+    """Start a cluster, and end it whatever happens.
+
+    An error gets the processes' last words as a note; their logs get the stacks of all their threads.
+    """
     try:
         cluster.start(sizes)
         yield cluster
     except BaseException as error:
         error.add_note(cluster.describe())
+        for process in cluster.processes:
+            process.abort()
         raise
     finally:
         cluster.close()

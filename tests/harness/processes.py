@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -67,7 +68,8 @@ class LoggedProcess:
         self._port = None
         with self.log_file.open("ab") as log:
             self._log_start = log.tell()
-            self._child = subprocess.Popen(self.command, stdout=log, stderr=log, cwd=REPOSITORY)
+            environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
+            self._child = subprocess.Popen(self.command, stdout=log, stderr=log, cwd=REPOSITORY, env=environment)
 
     def kill(self) -> None:
         """Kill -9, and wait until the kernel has removed the process."""
@@ -108,6 +110,13 @@ class LoggedProcess:
         """Wait for exit status 0 within the limit."""
         status = self.wait(timeout_s)
         assert status == 0, f"{self.name} ended with status {status} after SIGTERM. {self.describe()}"
+
+    def abort(self) -> None:
+        """End it with the stacks of all its threads in its log: for one that does not do what it should."""
+        if self.alive:
+            self.resume()
+            self._started.send_signal(signal.SIGABRT)
+            self._started.wait(STOP_LIMIT_S)
 
     def close(self) -> None:
         """Leave no process behind."""

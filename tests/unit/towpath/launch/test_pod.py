@@ -74,6 +74,13 @@ def test_a_stage_that_dies_while_it_drains_is_reported_and_its_status_kept() -> 
     assert policy.status == 137
 
 
+def test_a_stage_that_was_asked_to_stop_before_it_could_heed_it_has_ended_well() -> None:
+    policy = running(stateful=False)
+    policy.stop(0.0)
+    assert told(policy.exited(STAGE, 128 + TERM, 0.1)) == []
+    assert (policy.phase, policy.status) == (PodPhase.ENDED, 0)
+
+
 def test_a_state_manager_that_crashes_while_others_need_it_is_started_again() -> None:
     policy = running()
     policy.stop(0.0)

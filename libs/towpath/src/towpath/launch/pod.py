@@ -19,6 +19,9 @@ from enum import StrEnum
 
 from towpath.launch.programs import EXPECTED_EXITS, GRACE_S
 
+ENDED_BY_TERM = 128 + signal.SIGTERM
+"""Status of a process that was asked to stop before it could heed it: it had not begun anything."""
+
 MARGIN_S = 10.0
 """Kept of the grace period: for the stage's last transaction and the ends of the processes."""
 
@@ -143,6 +146,7 @@ class PodPolicy:
 
     def _stage_exited(self, status: int, now_s: float) -> list[Action]:
         if self.phase is PodPhase.DRAINING:
+            status = 0 if status == ENDED_BY_TERM else status
             self.status = self.status or status
             report: list[Action] = [] if status == 0 else [Report()]
             return [*report, Say(f"the stage ended with status {status}"), *self._linger(now_s)]
@@ -156,7 +160,7 @@ class PodPolicy:
     def _state_manager_exited(self, status: int, now_s: float) -> list[Action]:
         if self.phase is PodPhase.ENDED:
             return []
-        if self.phase is PodPhase.LINGERING and status in EXPECTED_EXITS:
+        if self.phase is PodPhase.LINGERING and status in {*EXPECTED_EXITS, ENDED_BY_TERM}:
             self.phase = PodPhase.ENDED
             return []
         if status in EXPECTED_EXITS and status != 0:
