@@ -68,11 +68,13 @@ class Arrival:
         opening: the task to come.
         task: the task, once its store is open but not yet filled.
         since_s: when the phase began.
+        fresh: whether the assignment came after this replica's fence; if not, it may have run under it before.
     """
 
     assigned: Assigned
     phase: ArrivalPhase
     since_s: float
+    fresh: bool
     asked: dict[Layer, Pending[Description]] = field(default_factory=dict)
     opening: Pending[OwnedTask] | None = None
     task: OwnedTask | None = None
@@ -129,7 +131,8 @@ class Arrivals:
         for task in view.owned_by(self._opener.stage, self._replica):
             assigned = view.of(task).assigned
             if assigned is not None and held.get(task) != assigned.epoch and task not in self._arriving:
-                self._arriving[task] = Arrival(assigned, ArrivalPhase.WAITING, self._clock.monotonic_s())
+                fresh = view.of(task).assigned_at >= self._begun_at
+                self._arriving[task] = Arrival(assigned, ArrivalPhase.WAITING, self._clock.monotonic_s(), fresh)
                 freed = self._preparations.take(task, assigned.epoch)
                 if freed is not None:
                     self._opener.hold(task, freed)
@@ -187,7 +190,7 @@ class Arrivals:
         if arrival.phase is ArrivalPhase.WAITING and view.may_start(task, self._replica):
             self._begin(task, arrival, view)
         if arrival.phase is ArrivalPhase.ASKING and all(pending.done() for pending in arrival.asked.values()):
-            self._open(task, arrival, view)
+            self._open(arrival, view)
         if arrival.phase is ArrivalPhase.OPENING and arrival.opening is not None and arrival.opening.done():
             arrival.task = arrival.opening.result()
             self._to(arrival, ArrivalPhase.FILLING)
@@ -197,9 +200,9 @@ class Arrivals:
 
     def _begin(self, task: TaskId, arrival: Arrival, view: ControlView) -> None:
         """Every earlier owner has ended: ask the holders, unless the log says all there is to know."""
-        assigned, released = arrival.assigned, self._released(task, view)
+        assigned, released = arrival.assigned, self._released(arrival, view)
         if self._opener.needs_no_description(assigned, released):
-            self._open(task, arrival, view)
+            self._open(arrival, view)
             return
         arrival.asked = {
             layer: self._client.describe(Address(task, layer, assigned.epoch), -1, ASK_TIMEOUT_S)
@@ -207,22 +210,20 @@ class Arrivals:
         }
         self._to(arrival, ArrivalPhase.ASKING)
         if not arrival.asked:
-            self._open(task, arrival, view)
+            self._open(arrival, view)
 
-    def _open(self, task: TaskId, arrival: Arrival, view: ControlView) -> None:
+    def _open(self, arrival: Arrival, view: ControlView) -> None:
         said = {layer: said_by(pending) for layer, pending in arrival.asked.items()}
-        arrival.opening = self._opener.open(arrival.assigned, self._released(task, view), said)
+        arrival.opening = self._opener.open(arrival.assigned, self._released(arrival, view), said)
         self._to(arrival, ArrivalPhase.OPENING)
 
-    def _released(self, task: TaskId, view: ControlView) -> Released | None:
+    def _released(self, arrival: Arrival, view: ControlView) -> Released | None:
         """The newest release, without its cut if this replica may have run under its assignment before.
 
         Whoever was fenced and starts again has perhaps written behind that cut, and its store may be lost.
         """
-        known = view.of(task)
-        if known.released is None or known.assigned_at >= self._begun_at:
-            return known.released
-        return msgspec.structs.replace(known.released, offset=-1, progress=None)
+        released = view.of(arrival.assigned.task).released
+        return released if released is None or arrival.fresh else _without_cut(released)
 
     def _filled(self, arrival: Arrival) -> bool:
         """Whether the first row may be processed."""
@@ -246,19 +247,19 @@ class Arrivals:
         before = newest.released
         if before is not None and before.epoch >= epoch:
             return None
-        known = before if before is not None and before.epoch == epoch - 1 else None
-        return Released(
-            stage=task.stage,
-            partition=task.partition,
-            epoch=epoch,
-            owner=self._replica,
-            started=False,
-            offset=known.offset if known is not None else -1,
-            progress=known.progress if known is not None else None,
+        ended = Released(
+            task.stage, task.partition, epoch, self._replica, started=not arrival.fresh, offset=-1, progress=None
         )
+        if arrival.fresh and before is not None and before.epoch == epoch - 1:
+            return msgspec.structs.replace(ended, offset=before.offset, progress=before.progress)
+        return ended
 
     def _abandon(self, arrival: Arrival) -> None:
         self._opener.abandon(arrival.assigned, arrival.opening, arrival.task)
 
     def _to(self, arrival: Arrival, phase: ArrivalPhase) -> None:
         arrival.phase, arrival.since_s = phase, self._clock.monotonic_s()
+
+
+def _without_cut(released: Released) -> Released:
+    return msgspec.structs.replace(released, offset=-1, progress=None)
