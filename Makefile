@@ -1,6 +1,6 @@
 # Towpath. `make` alone prints this help; `make test` is what continuous integration checks.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick lint format bench-load clean
+.PHONY: help setup demo test test-quick simulate lint format bench-load clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -22,6 +22,9 @@ test: setup ## All tests: static checks, unit, contract, broker, Spark, kill -9,
 
 test-quick: $(VENV)/.complete ## Unit and fake-contract tests only: seconds, no Java
 	@$(RUN)/pytest tests/unit tests/contract -m "not broker and not spark and not compose and not slow" $(ARGS)
+
+simulate: $(VENV)/.complete ## Whole cluster on simulated Kafka, network, clocks, disks: RUNS=1000 SEED=0 (TRACE=1: every event)
+	@$(RUN)/python -m tests.simulation --runs $(or $(RUNS),1000) --seed $(or $(SEED),0) $(if $(TRACE),--trace)
 
 lint: $(VENV)/.complete ## Style and types
 	@$(RUN)/ruff check -q . && $(RUN)/ruff format -q --check . && $(RUN)/mypy
