@@ -52,11 +52,13 @@ class Request:
         what: in words.
         ask: asks a :class:`statemgr.sidecar.service.StateService`.
         answer: carries an outcome back.
+        address: the copy in question; None: a read from outside.
     """
 
     what: str
     ask: Callable[[Any], Any]
     answer: Callable[[Callable[[], Any]], None]
+    address: Address | None = None
 
 
 @dataclass
@@ -115,6 +117,7 @@ class NetworkStateClient:
             what,
             lambda service: getattr(service, method)(address, *args, timeout_s),
             lambda outcome: self._network.send(listener(where), self._source, lambda: answer.arrive(outcome)),
+            address,
         )
         self._network.send(self._source, listener(where), lambda: self._arrive(where, request))
         return answer

@@ -75,6 +75,8 @@ class LogWatch:
         self.tasks: dict[TaskId, TaskHistory] = {}
         self.term = 0
         self.commits = 0
+        self.changes = 0
+        self.on_change: Callable[[int], None] = lambda _: None
         decide = cluster._decide
 
         def watched(identity: Identity, outcome: Outcome) -> None:
@@ -88,6 +90,20 @@ class LogWatch:
     def of(self, task: TaskId) -> TaskHistory:
         """History of a task."""
         return self.tasks.setdefault(task, TaskHistory())
+
+    def begin_anew(self) -> None:
+        """Input and changelog are made anew: what was committed is gone, ownership stays."""
+        for history in self.tasks.values():
+            history.progress, history.versions, history.end = None, {}, -1
+
+    def deleted(self, task: TaskId, epoch: int, holder: str) -> None:
+        """A state manager has deleted a copy: nobody may need it any more (R8)."""
+        history = self.of(task)
+        foreign = history.owners.get(epoch) != holder and history.done >= epoch
+        if history.done <= epoch and not foreign:
+            self._world.fail(
+                SimulationError(f"R8: {holder} deleted {task}@{epoch}, but only epoch {history.done} is complete")
+            )
 
     def _decided(self, transaction: Transaction, outcome: Outcome) -> None:
         if outcome is not Outcome.COMMITTED:
@@ -170,6 +186,9 @@ class LogWatch:
                     raise SimulationError(f"R19: an assignment of term {term} in term {self.term}")
                 history.owners[epoch] = owner
                 history.owned_s[epoch] = self._world.now_s
+                if epoch > 1:
+                    self.changes += 1
+                    self.on_change(self.changes - 1)
             case Released(epoch=epoch, owner=owner):
                 history = self.of(record.task)
                 if history.owners.get(epoch) != owner:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemgr.errors import MissingStateError, OpenScanError, StateError, StoreClosedError, StoreLockedError
 from statemgr.testing.kafka import FakeKafka
+from statemgr.types import TaskId
 from tests.simulation.application import APP, STAGE, Counting
 from tests.simulation.coordinators import Coordinators, SimulatedLink
 from tests.simulation.coverage import STATES
@@ -65,6 +66,7 @@ class Surroundings:
     directory: Directory
     coordinators: Coordinators
     plan: StagePlan
+    on_delete: Callable[[TaskId, int, str], None]
 
 
 @dataclass
@@ -106,7 +108,7 @@ class Machine:
     def __post_init__(self) -> None:
         around = self.around
         self.manager = StateManager(
-            self.name, self.disk, around.world, around.kafka, around.directory, around.coordinators
+            self.name, self.disk, around.world, around.kafka, around.directory, around.coordinators, around.on_delete
         )
 
     @property

@@ -9,7 +9,7 @@ broker may lose, and loses here, is its tail of records that were never committe
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -94,6 +94,9 @@ class Kind(StrEnum):
     READ = "read"
     """Somebody reads live state."""
 
+    TOPICS_ANEW = "topics anew"
+    """Everything is stopped, input, output and changelog are made anew, and all starts again with empty state."""
+
 
 @dataclass(frozen=True)
 class Strike:
@@ -117,9 +120,11 @@ class Schedule:
         manner: at the begin.
         load: the input.
         strikes: in order of time.
+        reactions: strikes that come so many seconds after the n-th change of an owner.
         calm_s: when everything that was stopped goes on, and no more happens.
         weather: of the network.
-        marker_lag_s: of the broker (R6).
+        marker_lag_s: between a commit's answer and its first marker (R6).
+        marker_spread_s: between the markers of one transaction.
         haste: see :class:`~tests.simulation.world.World`.
         parking_rows: room for parked rows of a task.
     """
@@ -129,9 +134,11 @@ class Schedule:
     manner: Manner
     load: tuple[Planned, ...]
     strikes: tuple[Strike, ...]
+    reactions: Mapping[int, Strike]
     calm_s: float
     weather: Weather
     marker_lag_s: float
+    marker_spread_s: float
     haste: float
     parking_rows: int
 
@@ -169,8 +176,9 @@ WEIGHTS: dict[Kind, float] = {
     Kind.CALL_FAILS: 2,
     Kind.TAIL_LOST: 0.5,
     Kind.SLOW_DISK: 1,
-    Kind.NIGHT: 0.6,
+    Kind.NIGHT: 0.8,
     Kind.READ: 3,
+    Kind.TOPICS_ANEW: 0.4,
 }
 """How often each kind is chosen, in proportion."""
 
@@ -179,9 +187,16 @@ BEGIN_S = 0.5
 """Earliest strike: tasks are assigned by then."""
 
 
-def plan(seed: int) -> Schedule:
-    """The schedule of a seed."""
+def plan(seed: int, emphasis: Mapping[Kind, float] | None = None, strategy: Strategy | None = None) -> Schedule:
+    """The schedule of a seed.
+
+    Args:
+        seed: decides everything.
+        emphasis: kinds that are to happen more often than :data:`WEIGHTS` says.
+        strategy: how state travels, in all of the run; by default whatever comes.
+    """
     rng = random.Random(f"schedule {seed}")
+    choice = _Choice(rng, {**WEIGHTS, **(emphasis or {})}, strategy)
     partitions = rng.randint(2, 4)
     load_s = 1.5 + rng.random() * 2.5
     calm_s = load_s + rng.random() * 1.5
@@ -189,27 +204,50 @@ def plan(seed: int) -> Schedule:
     return Schedule(
         partitions=partitions,
         replicas=rng.randint(1, 3),
-        manner=any_manner(rng),
+        manner=choice.manner(),
         load=tuple(plan_load(rng, partitions, rng.randint(20, 60), load_s)),
-        strikes=tuple(_strikes(rng, partitions, calm_s)),
+        strikes=tuple(_strikes(choice, partitions, calm_s)),
+        reactions={
+            rng.randrange(6): choice.strike(partitions, rng.random() * 0.12) for _ in range(rng.choice((0, 1, 2, 3)))
+        },
         calm_s=calm_s,
         weather=_weather(rng) if stormy else Weather(),
         marker_lag_s=rng.choice((0.0, 0.0, 0.01, 0.1)),
+        marker_spread_s=rng.choice((0.0, 0.0, 0.02, 0.2)),
         haste=rng.choice((0.95, 0.85, 0.6)),
         parking_rows=rng.choice((3, 1000, 1000)),
     )
 
 
-def any_manner(rng: random.Random) -> Manner:
-    """How state travels."""
-    strategies, weights = zip(*STRATEGIES, strict=True)
-    return Manner(
-        strategy=rng.choices(strategies, weights)[0],
-        priority=rng.random() < 0.7,
-        look_ahead=rng.random() < 0.8,
-        pacing=rng.choice((0.05, 0.25, 1.0)),
-        bins=rng.choice((1, 8, 64, 256)),
-    )
+class _Choice:
+    """What is chosen, by chance and with weights."""
+
+    def __init__(self, rng: random.Random, weights: Mapping[Kind, float], strategy: Strategy | None) -> None:
+        self.rng = rng
+        self._kinds = tuple(weights)
+        self._weights = tuple(weights.values())
+        self._strategy = strategy
+
+    def manner(self) -> Manner:
+        """How state travels."""
+        rng = self.rng
+        strategies, weights = zip(*STRATEGIES, strict=True)
+        chosen = rng.choices(strategies, weights)[0]
+        return Manner(
+            strategy=self._strategy or chosen,
+            priority=rng.random() < 0.7,
+            look_ahead=rng.random() < 0.8,
+            pacing=rng.choice((0.05, 0.25, 1.0)),
+            bins=rng.choice((1, 8, 8, 32, 256)),
+        )
+
+    def strike(self, partitions: int, at_s: float) -> Strike:
+        """Something that happens."""
+        kind = self.rng.choices(self._kinds, self._weights)[0]
+        args = ARGUMENTS.get(kind, _nothing)(self.rng, partitions)
+        if kind is Kind.SCALE:
+            args["manner"] = self.manner() if self.rng.random() < 0.5 else None
+        return Strike(at_s, kind, {"whom": self.rng.randrange(100), **args})
 
 
 def _weather(rng: random.Random) -> Weather:
@@ -221,18 +259,13 @@ def _weather(rng: random.Random) -> Weather:
     )
 
 
-def _strikes(rng: random.Random, partitions: int, until_s: float) -> list[Strike]:
-    kinds, weights = zip(*WEIGHTS.items(), strict=True)
+def _strikes(choice: _Choice, partitions: int, until_s: float) -> list[Strike]:
+    rng = choice.rng
     number = rng.randint(1, 9)
     moments = sorted(BEGIN_S + rng.random() * (until_s - BEGIN_S) for _ in range(number))
     if rng.random() < 0.5:  # bunched: what interrupts what is under way comes soon after it
         moments = sorted(moments[0] + rng.random() * 0.6 for _ in moments)
-    return [_strike(rng, partitions, at_s, rng.choices(kinds, weights)[0]) for at_s in moments]
-
-
-def _strike(rng: random.Random, partitions: int, at_s: float, kind: Kind) -> Strike:
-    args = ARGUMENTS.get(kind, _nothing)(rng, partitions)
-    return Strike(at_s, kind, {"whom": rng.randrange(100), **args})
+    return [choice.strike(partitions, at_s) for at_s in moments]
 
 
 def _nothing(rng: random.Random, partitions: int) -> dict[str, Any]:
@@ -256,10 +289,7 @@ ARGUMENTS: dict[Kind, Callable[[random.Random, int], dict[str, Any]]] = {
     Kind.KILL_EARLY: _early,
     Kind.STOP: _pause,
     Kind.STOP_IN_CALL: _pause,
-    Kind.SCALE: lambda rng, _: {
-        "replicas": rng.randint(1, 4),
-        "manner": any_manner(rng) if rng.random() < 0.6 else None,
-    },
+    Kind.SCALE: lambda rng, _: {"replicas": rng.randint(1, 4)},
     Kind.MOVE: lambda rng, partitions: {"partition": rng.randrange(partitions)},
     Kind.HOLDER_STOP: _pause,
     Kind.HOLDER_CUT: _pause,

@@ -15,6 +15,7 @@ from tests.simulation.holders import Directory
 from tests.simulation.invariants import LogWatch
 from tests.simulation.load import Planned
 from tests.simulation.machines import Machine, Surroundings, state_of
+from tests.simulation.markers import StaggeredMarkers
 from tests.simulation.network import Network, Weather
 from tests.simulation.rest import registry_differences, why_not_at_rest
 from tests.simulation.rows import encode_record
@@ -26,6 +27,9 @@ from towpath.coordinator.messages import ScaleRequest
 
 TRANSACTION_TIMEOUT_S = 2.0
 """Of the simulated broker, in proportion to the coordinator's deadlines."""
+
+COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": "60000"}
+"""Of changelog and control log, with the shortest retention that is accepted."""
 
 REST_S = 40.0
 """Longest time until everything is processed once nothing happens any more (I6)."""
@@ -49,17 +53,38 @@ class Simulation:
         self.kafka = FakeKafka(WorldClock(self.world), marker_lag_s=schedule.marker_lag_s)
         self.kafka.cluster.transaction_timeout_s = TRANSACTION_TIMEOUT_S
         self.kafka.on_call(self.world.step)
+        self._markers = StaggeredMarkers(self.world, self.kafka.cluster, schedule.marker_spread_s)
         self.network = Network(self.world, schedule.weather)
         self.directory = Directory()
         self.watch = LogWatch(self.world, self.kafka.cluster, APP, STAGE)
         self.coordinators = Coordinators(self.world, self.kafka, self.network, schedule.partitions)
+        self.watch.on_change = self._react
         self.coverage = Coverage()
+        self._is_calm = False
         self.machines: dict[str, Machine] = {}
         self._around = Surroundings(
-            self.world, self.kafka, self.network, self.directory, self.coordinators, stage_plan(schedule.partitions)
+            self.world,
+            self.kafka,
+            self.network,
+            self.directory,
+            self.coordinators,
+            stage_plan(schedule.partitions),
+            self.watch.deleted,
         )
         self._producer = self.kafka.producer(transactional_id=None, name="load")
         self._striker = Striker(self)
+
+    def make_topics(self) -> None:
+        """Make input, output and changelog, anew if they are there."""
+        partitions = self.schedule.partitions
+        self.kafka.cluster.create(TopicSpec(INPUT, partitions))
+        self.kafka.cluster.create(TopicSpec(OUTPUT, partitions))
+        self.kafka.cluster.create(TopicSpec(changelog_topic(APP, STAGE), partitions, COMPACTED))
+
+    def settle_markers(self) -> None:
+        """Write every marker that is still to come."""
+        self.kafka.settle()
+        self._markers.settle()
 
     # --- what strikes ask for ---
 
@@ -105,12 +130,8 @@ class Simulation:
         self.world.close()
 
     def _begin(self) -> None:
-        partitions = self.schedule.partitions
-        self.kafka.cluster.create(TopicSpec(INPUT, partitions))
-        self.kafka.cluster.create(TopicSpec(OUTPUT, partitions))
-        changelog = {"cleanup.policy": "compact", "delete.retention.ms": "60000"}
-        self.kafka.cluster.create(TopicSpec(changelog_topic(APP, STAGE), partitions, changelog))
-        self.kafka.cluster.create(TopicSpec(control_topic(APP), 1, changelog))
+        self.make_topics()
+        self.kafka.cluster.create(TopicSpec(control_topic(APP), 1, COMPACTED))
         self.coordinators.start()
         for _ in range(self.schedule.replicas):
             self._new_machine()
@@ -121,6 +142,11 @@ class Simulation:
             self.world.at(planned.at_s, lambda planned=planned: self._write(planned))
         for strike in self.schedule.strikes:
             self.world.at(strike.at_s, lambda strike=strike: self._striker.strike(strike))
+
+    def _react(self, change: int) -> None:
+        strike = self.schedule.reactions.get(change)
+        if strike is not None and not self._is_calm:
+            self.world.after(strike.at_s, lambda: self._striker.strike(strike))
 
     def _write(self, planned: Planned) -> None:
         self._producer.produce(INPUT, planned.partition, None, encode_record(planned.record))
@@ -133,6 +159,7 @@ class Simulation:
 
     def _calm(self) -> None:
         """Nothing happens any more; who was stopped or cut off is back."""
+        self._is_calm = True
         world = self.world
         world.note("schedule", "calm")
         self.network.weather = Weather()
@@ -159,7 +186,7 @@ class Simulation:
             self.world.run_until(self.world.now_s + LOOK_S)
 
     def _judge(self) -> None:
-        self.kafka.settle()
+        self.settle_markers()
         topic_id = self.kafka.cluster.topics[changelog_topic(APP, STAGE)].info.topic_id
         disks = {name: machine.disk for name, machine in self.machines.items()}
         found = [

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from statemgr.control.log import ControlReader
-from statemgr.errors import RestoreStalledError
+from statemgr.errors import RestoreStalledError, StateError
+from statemgr.migration.ports import Address
 from statemgr.sidecar.readers import MemoryReaders
 from statemgr.sidecar.service import ServiceSettings, StateService
 from statemgr.testing.kafka import FakeKafka
@@ -14,7 +17,7 @@ from tests.simulation.application import APP
 from tests.simulation.coordinators import Coordinators
 from tests.simulation.disks import Disk
 from tests.simulation.holders import Directory, Request, address_of, listener, outcome_of, shown
-from tests.simulation.world import Process, ProcessClock, World
+from tests.simulation.world import Process, ProcessClock, SimulationError, World
 
 LOOK_S = 0.2
 """Between two looks at the control log."""
@@ -43,6 +46,7 @@ class StateManager:
     kafka: FakeKafka
     directory: Directory
     coordinators: Coordinators
+    on_delete: Callable[[TaskId, int, str], None]
     wanted: bool = False
     process: Process | None = None
     service: StateService | None = None
@@ -88,6 +92,7 @@ class StateManager:
             self._look(reader)
             for task, epoch in service.tidy():
                 self.world.note(process.name, f"deletes {task}@{epoch}")
+                self.on_delete(task, epoch, self.machine)
             if self.world.now_s >= beat_s:
                 beat_s = self.world.now_s + BEAT_S
                 self.coordinators.holder_beat(self.machine, self.address, service.copies())
@@ -106,7 +111,19 @@ class StateManager:
         outcome = outcome_of(lambda: request.ask(service))
         if self.world.trace:
             self.world.note(process.name, f"{request.what}: {shown(outcome)}")
+        if request.address is not None:
+            self._check(service, request.address, outcome)
         request.answer(outcome)
+
+    def _check(self, service: StateService, address: Address, outcome: Callable[[], object]) -> None:
+        """An answer is for the task's newest owner as far as the log was read here, or for the next (R8)."""
+        view = service._view().of(address.task)
+        if address.target >= view.epoch:
+            return
+        with suppress(StateError):
+            outcome()
+            text = f"R8: {self.machine} answered epoch {address.target} of {address.task}, which is at {view.epoch}"
+            self.world.fail(SimulationError(text))
 
     def _lags(self, task: TaskId, epoch: int) -> bool:
         return self.world.rng.random() < 0.1

@@ -56,6 +56,7 @@ class Striker:
             Kind.SLOW_DISK: self._slow_disk,
             Kind.NIGHT: self._night,
             Kind.READ: self._read,
+            Kind.TOPICS_ANEW: self._topics_anew,
         }
 
     def strike(self, strike: Strike) -> None:
@@ -119,11 +120,14 @@ class Striker:
         self._sim.coordinators.ask(f"scale to {count}{how}", lambda coordinator: coordinator.scale(request))
 
     def _move(self, strike: Strike) -> None:
-        victim = self._victim(strike)
-        if victim is not None:
-            request = MoveRequest(stage=STAGE, partition=strike.args["partition"], replica=victim.name)
+        partition = strike.args["partition"]
+        owner = list(self._sim.watch.of(TaskId(STAGE, partition)).owners.values())[-1:]
+        others = [machine for machine in self._sim.machines.values() if machine.running and [machine.name] != owner]
+        if others:
+            victim = others[strike.args["whom"] % len(others)]
+            request = MoveRequest(stage=STAGE, partition=partition, replica=victim.name)
             self._sim.coordinators.ask(
-                f"move {strike.args['partition']} to {victim.name}", lambda coordinator: coordinator.move(request)
+                f"move {partition} to {victim.name}", lambda coordinator: coordinator.move(request)
             )
 
     def _drain(self, strike: Strike) -> None:
@@ -227,6 +231,13 @@ class Striker:
         self._sim.kafka.cluster.pass_time()
         if seconds >= AFTER_NIGHT_S:
             compact(self._sim.kafka, drop_tombstones=True)
+
+    def _topics_anew(self, strike: Strike) -> None:
+        for machine in self._sim.machines.values():
+            machine.kill("everything starts with new topics")
+        self._sim.settle_markers()
+        self._sim.make_topics()
+        self._sim.watch.begin_anew()
 
     def _read(self, strike: Strike) -> None:
         read_live(self._sim, strike.args["partition"], f"k{strike.args['key']}")
