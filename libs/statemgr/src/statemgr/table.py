@@ -10,11 +10,11 @@ All batch work is done by C loops (``map``, ``filterfalse``, ``dict.update``); t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import filterfalse
+from operator import itemgetter
 from typing import Generic, TypeVar
 from zlib import crc32
 
@@ -155,10 +155,10 @@ class ValueTable(Generic[V]):
         """Remember a batch of keys as used: the list is kept, nothing is done per key."""
         self._uses.note(keys)
 
-    def uses(self) -> Counter[bytes]:
-        """Store key → in how many of the last batches it was used."""
-        counts = self._uses.counts()
-        return Counter(dict(zip(self.store_keys(list(counts)), counts.values(), strict=True)))
+    def uses(self, limit: int) -> list[tuple[bytes, int]]:
+        """Store keys of the entries used most, with in how many of the last batches; hottest first."""
+        hottest = sorted(self._uses.counts().items(), key=itemgetter(1), reverse=True)[:limit]
+        return list(zip(self.store_keys([key for key, _ in hottest]), map(itemgetter(1), hottest), strict=True))
 
     def store_keys(self, keys: Sequence[bytes]) -> list[bytes]:
         """What these keys are called in the task's store."""

@@ -10,7 +10,7 @@ from statemgr.layout import HOT_KEY, changelog_key, store_key
 from statemgr.migration.layered import begin
 from statemgr.state import TableSpec, TaskState, json_codec
 from statemgr.store import MemoryBackend
-from statemgr.uses import NOTED_BATCHES, SINGLES_BATCH, KeyUses
+from statemgr.uses import COUNTED_KEYS, NOTED_BATCHES, SINGLES_BATCH, KeyUses
 from tests.unit.statemgr.migration.world import TASK, meta
 
 COUNTS = TableSpec("counts", 1, json_codec(int))
@@ -123,6 +123,25 @@ def test_only_the_last_batches_and_so_many_keys_are_remembered():
     assert len(uses.counts()) == 1000
     uses.note([b"y%d" % number for number in range(5000)])
     assert len(uses.counts()) == 5000
+
+
+def test_of_large_batches_a_bounded_number_of_keys_is_counted_and_hot_ones_are_found_all_the_same():
+    uses = KeyUses(limit=10_000_000)
+    for batch in range(NOTED_BATCHES):
+        uses.note([b"hot%d" % number for number in range(20)] + [b"%d-%d" % (batch, n) for n in range(20_000)])
+    counts = uses.counts()
+    assert sum(counts.values()) <= COUNTED_KEYS
+    assert {key for key, _ in counts.most_common(20)} == {b"hot%d" % number for number in range(20)}
+
+
+def test_large_batches_take_nothing_from_small_ones():
+    uses = KeyUses(limit=10_000_000)
+    uses.note([b"x%d" % number for number in range(50_000)])
+    for _ in range(3):
+        uses.note([b"small%d" % number for number in range(2000)])
+    counts = uses.counts()
+    assert sum(counts.values()) == COUNTED_KEYS
+    assert all(counts[b"small%d" % number] == 3 for number in range(2000))
 
 
 def test_keys_used_one_by_one_count_too():
