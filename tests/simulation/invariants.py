@@ -14,6 +14,9 @@ from statemgr.testing.partition_log import Entry, Outcome, Transaction
 from statemgr.types import TaskId, TopicPartition
 from tests.simulation.world import SimulationError, World
 
+SECOND = ".second"
+"""Ending of a transactional id where a replica has two in turn."""
+
 
 @dataclass
 class TaskHistory:
@@ -155,7 +158,7 @@ class LogWatch:
         self, transaction: Transaction, task: TaskId, history: TaskHistory, progress: Progress, offset: int
     ) -> None:
         self._world.note(transaction.owner, f"commits {task}@{progress.epoch} at {offset}: {brief(progress)}")
-        owner = transaction.owner.removeprefix(self._prefix)
+        owner = transaction.owner.removeprefix(self._prefix).removesuffix(SECOND)
         expected = history.owners.get(progress.epoch)
         if owner != expected:
             raise SimulationError(f"I1: {owner} committed {task} under epoch {progress.epoch}, which is {expected}'s")

@@ -1,0 +1,167 @@
+"""Known ways to get the protocol wrong, each switched on in the real code: the simulation must find every one.
+
+Tests only. A fault has a flavour of schedules (what happens more often than usual, how state travels) and a number of
+seeds within which it must be found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from statemgr.control.records import Strategy
+from tests.simulation import faults
+from tests.simulation.schedule import Kind
+
+MOVES: Mapping[Kind, float] = {Kind.MOVE: 40, Kind.SCALE: 15}
+"""Many changes of owner."""
+
+CRASHES: Mapping[Kind, float] = {Kind.KILL: 40, Kind.KILL_EARLY: 10, Kind.UNKNOWN_OUTCOME: 10}
+"""Many deaths in the middle of everything."""
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A fault.
+
+    Attributes:
+        name: as the protocol calls it.
+        switched_on: the code as it is with the fault.
+        seeds: it must be found within so many, from 0 on.
+        emphasis: see :func:`tests.simulation.schedule.plan`.
+        strategy: see there.
+    """
+
+    name: str
+    switched_on: Callable[[], AbstractContextManager[None]]
+    seeds: int
+    emphasis: Mapping[Kind, float] = field(default_factory=dict)
+    strategy: Strategy | None = None
+
+
+def patch(owner: Any, name: str, value: Any) -> Callable[[], AbstractContextManager[None]]:
+    """Replaces an attribute for a while."""
+
+    @contextmanager
+    def switched_on() -> Iterator[None]:
+        before = owner.__dict__[name]
+        setattr(owner, name, value)
+        try:
+            yield
+        finally:
+            setattr(owner, name, before)
+
+    return switched_on
+
+
+def both(
+    one: Callable[[], AbstractContextManager[None]], other: Callable[[], AbstractContextManager[None]]
+) -> Callable[[], AbstractContextManager[None]]:
+    """Two patches at once."""
+
+    @contextmanager
+    def switched_on() -> Iterator[None]:
+        with one(), other():
+            yield
+
+    return switched_on
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    Mutation(
+        "progress without the parked map",
+        patch(faults.Parking, "progress", faults.progress_without_parked),
+        20,
+        MOVES,
+        Strategy.LAZY,
+    ),
+    Mutation(
+        "compare by offset, not row", patch(faults.Past, "admits", faults.admits_by_offset), 100, MOVES, Strategy.LAZY
+    ),
+    Mutation("end from the watermark", patch(faults.FakeConsumer, "_bounds", faults.stable_bounds), 100, CRASHES),
+    Mutation(
+        "fence before intent",
+        both(
+            patch(faults.Actions, "_fail", faults.fence_first),
+            patch(faults.view, "has_ended", faults.ended_by_any_fence),
+        ),
+        100,
+        {**MOVES, **CRASHES},
+    ),
+    Mutation(
+        "read before init",
+        both(
+            patch(faults.Replica, "start", faults.start_after_reading),
+            patch(faults.Coordinated, "_read_log", faults.read_nothing),
+        ),
+        400,
+        {Kind.STOP_IN_CALL: 60, Kind.MOVE: 20},
+    ),
+    Mutation(
+        "re-init keeps tasks",
+        both(
+            patch(faults.Replica, "drop", faults.drop_nothing), patch(faults.Replica, "start", faults.start_with_kept)
+        ),
+        30,
+        CRASHES,
+    ),
+    Mutation(
+        "done of a stale owner accepted",
+        patch(faults.TaskView, "complete", faults.complete_once),
+        30,
+        MOVES,
+        Strategy.HYBRID,
+    ),
+    Mutation("target epoch ignored", patch(faults.authority, "check", faults.check_no_target), 200, MOVES),
+    Mutation(
+        "tombstone read as absence",
+        patch(faults.answers, "tombstone_key", faults.no_such_tombstone),
+        200,
+        MOVES,
+        Strategy.LAZY,
+    ),
+    Mutation("fallback if-absent", patch(faults.Tail, "add", faults.add_if_absent), 30, CRASHES),
+    Mutation("dirty eviction", patch(faults.TaskState, "changes", faults.changes_written_early), 30, CRASHES),
+    Mutation("cache kept after abort", faults.kept_caches, 30, CRASHES),
+    Mutation(
+        "store directory reused across epochs",
+        patch(faults.Opening, "_empty", faults.not_empty),
+        100,
+        MOVES,
+        Strategy.LAZY,
+    ),
+    Mutation(
+        "topic id ignored",
+        patch(faults.decisions, "_foreign", faults.never_foreign),
+        100,
+        {Kind.TOPICS_ANEW: 20},
+    ),
+    Mutation(
+        "stale base accepted",
+        patch(faults.decisions, "_outdated", faults.never_too_old),
+        400,
+        {Kind.NIGHT: 30, Kind.MOVE: 40},
+    ),
+    Mutation("idleness inferred", patch(faults.Watermarks, "_minimum", faults.minimum_without_the_silent), 20),
+    Mutation(
+        "lateness judged late", patch(faults.Counting, "_count", faults.count_and_judge), 50, MOVES, Strategy.LAZY
+    ),
+    Mutation(
+        "watermark not held by parked rows",
+        patch(faults.Watermarks, "advance_out", faults.advance_unheld),
+        50,
+        MOVES,
+        Strategy.LAZY,
+    ),
+    Mutation(
+        "bin mark before bin data",
+        patch(faults.LayeredStore, "install_bins", faults.mark_then_install),
+        400,
+        {**MOVES, **CRASHES},
+        Strategy.HYBRID,
+    ),
+    Mutation("commit order of two producers swapped", faults.swapped_commits, 10),
+)
+"""All of them."""
