@@ -678,6 +678,23 @@ def test_a_partition_that_was_paused_before_it_was_read_starts_at_its_start(
     assert values(read(consumer, 2)) == [b"b", b"c"]
 
 
+def test_warming_reads_nothing_and_takes_nothing_away(topic: str, producer: Producer, consumer: Consumer) -> None:
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    commit(producer, topic, 0, [b"a", b"b"])
+    commit(producer, topic, 1, [b"x"])
+    consumer.warm([first, second, TopicPartition("never-made", 0)])
+    assert consumer.position(first) is None
+    consumer.add({first: 0})
+    assert values(read(consumer, 2)) == [b"a", b"b"]
+    consumer.warm([first, second])
+    assert consumer.consume(10, QUIET_S) == []
+    consumer.add({second: 0})
+    assert values(read(consumer, 1)) == [b"x"]
+    producer.warm([topic, "never-made"])
+    commit(producer, topic, 0, [b"c"])
+    assert values(read(consumer, 1)) == [b"c"]
+
+
 @pytest.mark.parametrize("how", ["add", "remove and add", "assign"])
 def test_a_pause_does_not_outlive_the_assignment(topic: str, producer: Producer, consumer: Consumer, how: str) -> None:
     at = TopicPartition(topic, 0)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
+from confluent_kafka import OFFSET_END, KafkaError, KafkaException
 from confluent_kafka import Consumer as Client
-from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Message as ClientMessage
 from confluent_kafka import TopicPartition as ClientPartition
 
@@ -35,6 +37,10 @@ WARM_S = 0.5
 Without it librdkafka finds the partition's leader by a scan once a second: first record after 725–950 ms, with it
 after 30–45 ms.
 """
+
+
+CONNECT_S = 0.05
+"""For asking the leader for a partition's end, which opens the connection to it: milliseconds on a network."""
 
 
 class ConfluentConsumer:
@@ -80,6 +86,18 @@ class ConfluentConsumer:
         if fetched:
             self._call("releasing", fetched, self._client.incremental_unassign, _named(fetched))
         self._forget(present)
+
+    def warm(self, partitions: Sequence[TopicPartition]) -> None:
+        """Learn leaders and open connections; see :meth:`statemgr.kafka.ports.Consumer.warm`.
+
+        The partitions are assigned at their ends for a moment, and nothing is read.
+        """
+        self._warm(partitions)
+        new = [each for each in partitions if each not in self._starts]
+        with suppress(KafkaException):
+            self._client.incremental_assign([ClientPartition(each.topic, each.partition, OFFSET_END) for each in new])
+            time.sleep(CONNECT_S)
+            self._client.incremental_unassign(_named(new))
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Stop delivering these partitions; what was prefetched is read again after :meth:`resume`.

@@ -58,6 +58,13 @@ class Consumer(Protocol):
         """Drop partitions without disturbing the others."""
         ...
 
+    def warm(self, partitions: Sequence[TopicPartition]) -> None:
+        """Learn leaders and open connections, so that a later :meth:`add` delivers as soon as one can be.
+
+        To be called before anything is assigned; takes a moment, and fails silently.
+        """
+        ...
+
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Stop fetching these partitions."""
         ...
@@ -111,6 +118,10 @@ class Producer(Protocol):
 
     def init_transactions(self, timeout_s: float) -> None:
         """Fence every other producer of this transactional id and wait for its transactions to end."""
+        ...
+
+    def warm(self, topics: Sequence[str]) -> None:
+        """Learn the leaders of these topics' partitions ahead; takes a moment, and fails silently."""
         ...
 
     def begin(self) -> None:

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -22,6 +23,9 @@ from statemgr.kafka.settings import TRANSACTION_TIMEOUT_MS
 from statemgr.types import TopicPartition
 
 log = logging.getLogger("statemgr.kafka")
+
+WARM_S = 0.5
+"""How long to wait for a topic's metadata ahead of its first record."""
 
 QUEUE_FULL_DEADLINE_S = TRANSACTION_TIMEOUT_MS / 1000
 """How long ``produce`` waits for room: afterwards the transaction has timed out anyway."""
@@ -77,6 +81,12 @@ class ConfluentProducer:
         """
         self._guard.check()
         self._repeat("init_transactions", timeout_s, self._client.init_transactions, repeatable=True)
+
+    def warm(self, topics: Sequence[str]) -> None:
+        """Learn the leaders of these topics' partitions; the first record of a topic would wait for them."""
+        with suppress(KafkaException):
+            for topic in topics:
+                self._client.list_topics(topic, timeout=WARM_S)
 
     def begin(self) -> None:
         """Begin a transaction."""

@@ -106,6 +106,9 @@ class FakeConsumer:
 
         self._step("remove", act)
 
+    def warm(self, partitions: Sequence[TopicPartition]) -> None:
+        """Nothing is cold here."""
+
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Stop delivering these partitions."""
         self._step("pause", lambda: self._paused.update(each for each in partitions if each in self._positions))

@@ -58,6 +58,9 @@ class FakeProducer:
 
         self._step("init_transactions", act)
 
+    def warm(self, topics: Sequence[str]) -> None:
+        """Nothing is cold here."""
+
     def begin(self) -> None:
         """Begin a transaction: nothing reaches the broker yet."""
 

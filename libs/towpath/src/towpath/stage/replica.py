@@ -24,7 +24,7 @@ from statemgr.errors import (
     StopRequestedError,
 )
 from statemgr.kafka.ports import Kafka, Message
-from statemgr.layout import transactional_id
+from statemgr.layout import control_topic, transactional_id
 from statemgr.state import TaskState
 from statemgr.store import StoreBackend
 from statemgr.types import TopicPartition
@@ -350,6 +350,9 @@ class Replica:
         )
         if facts:
             self._commit(facts=facts)
+        # A newcomer's first row must not wait for metadata and connections, which take up to a second.
+        self._consumer.warm([at for partition in range(topics.tasks) for at in topics.inputs_of(partition)])
+        self._transactor.warm([*topics.infos, control_topic(self._plan.app)])
 
     def _follow(self, coordinated: Coordinated) -> None:
         """Let go of tasks that are no longer ours, and take those that are now."""

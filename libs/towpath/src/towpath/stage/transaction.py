@@ -96,6 +96,12 @@ class Transactor:
         if self._outside:
             self._outputs = self._kafka.producer(transactional_id=None, name=f"{self._replica}-outputs")
 
+    def warm(self, topics: Sequence[str]) -> None:
+        """Make the first records of these topics as quick as later ones."""
+        for producer in (self._producer, self._outputs):
+            if producer is not None:
+                producer.warm(topics)
+
     def outputs(self, *, inner: bool) -> Producer:
         """Producer for outputs; begins the transaction.
 
