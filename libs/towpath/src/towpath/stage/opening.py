@@ -150,6 +150,8 @@ class Opening:
         Args:
             epochs: partition → epoch.
         """
+        for partition, epoch in epochs.items():
+            self.forget(TaskId(self._plan.name, partition), epoch)  # prepared before the strategy was changed
         return self._ownership.acquire(epochs, self._known_topics, self._pause)
 
     def at_cut(self, assigned: Assigned, released: Released) -> OwnedTask:
