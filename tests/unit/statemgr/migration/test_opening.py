@@ -208,6 +208,12 @@ def test_a_store_over_layers_begins_where_its_top_is_complete():
     assert decision.sources == (UsableLayer(A, 80, ALL_BINS),)
 
 
+def test_a_single_layer_at_the_cut_is_complete_by_the_log():
+    for below, hint in (({}, ALL_BINS), ({B: NoAnswer.NOT_ASKED}, NO_BINS)):
+        decision = decide_opening(facts(layers={A: NoAnswer.NOT_ASKED, **below}, released=released()))
+        assert decision.sources[0] == UsableLayer(A, 100, hint)
+
+
 def test_at_the_cut_it_is_as_young_as_now():
     for answer in (said(age_ms=DAY), NoAnswer.NOT_ASKED):
         decision = decide_opening(facts(layers={A: answer}, released=released()))

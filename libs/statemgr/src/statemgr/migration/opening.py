@@ -38,7 +38,7 @@ from statemgr.migration.model import (
     Replay,
 )
 from statemgr.migration.ports import Description
-from statemgr.migration.record import MigrationRecord, is_complete
+from statemgr.migration.record import ALL_BINS, NO_BINS, MigrationRecord, is_complete
 from statemgr.migration.sources import UsableLayer
 from statemgr.store.base import StoreMeta
 
@@ -181,12 +181,15 @@ def _recorded(record: MigrationRecord | None, facts: OpeningFacts) -> tuple[Usab
 
 
 def _as_released(layer: Layer, facts: OpeningFacts) -> tuple[UsableLayer, StoreMeta] | None:
-    """The top by what its owner's release says alone: it is complete up to the cut, which is the log's end."""
+    """The top by what its owner's release says alone: it is complete up to the cut, which is the log's end.
+
+    Where it is the only layer, its owner needed no other's copy when the task was assigned anew.
+    """
     released, cut = facts.released, _cut(facts)
     if released is None or cut is None or not released.started or released.epoch != layer.epoch:
         return None
     meta = StoreMeta(facts.log.topic_id, cut, facts.now_ms, facts.epoch, released.progress)
-    return UsableLayer(layer, cut), meta
+    return UsableLayer(layer, cut, ALL_BINS if len(facts.layers) == 1 else NO_BINS), meta
 
 
 def _cut(facts: OpeningFacts) -> int | None:

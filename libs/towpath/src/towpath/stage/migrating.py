@@ -28,8 +28,9 @@ class Migration:
         return self.job.complete
 
     def request(self, keys: Sequence[bytes]) -> None:
-        """Fetch these store keys soon: rows wait for them."""
+        """Fetch these store keys soon: rows wait for them; their bins come next, since more such rows may follow."""
         self.job.request(list(keys))
+        self.job.hasten({key[0] for key in keys})
 
     def advance(self, now_s: float, budget_s: float) -> None:
         """Install what has arrived, and ask for more.

@@ -90,8 +90,6 @@ class OwnedTask:
             self.migration = None
             if self.state is not None:
                 self.state.finish_migration()
-            if self.state is not None:
-                self.state.finish_migration()
             if self.parking is not None:
                 self.parking.resolve_all()
         return self.migration is None
