@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from statemgr.errors import HolderUnavailableError
 from statemgr.migration.ports import Address, Chunk, Description, LookedUp, Pending
+from statemgr.sidecar.key_filter import KeyFilter
 from tests.simulation.network import Network
 from tests.simulation.world import Process, World
 
@@ -105,6 +106,10 @@ class NetworkStateClient:
     ) -> Pending[Chunk]:
         """See the protocol."""
         return self._ask(address, timeout_s, "bins", at_least, first, last, cursor)
+
+    def filter(self, address: Address, at_least: int, timeout_s: float) -> Pending[KeyFilter]:
+        """See the protocol."""
+        return self._ask(address, timeout_s, "filter", at_least)
 
     def close(self) -> None:
         """See the protocol."""

@@ -8,10 +8,12 @@ import msgspec
 import pytest
 
 from statemgr.control.records import Layer, Manner, Strategy
-from statemgr.errors import RestoreStalledError
+from statemgr.errors import HolderUnavailableError, NoSuchCopyError, RestoreStalledError, StaleRequestError
 from statemgr.layout import HOT_KEY
 from statemgr.migration.layered import reopen
+from statemgr.migration.record import ALL_BINS, NO_BINS
 from statemgr.migration.sources import UsableLayer
+from statemgr.sidecar.key_filter import KeyFilter
 from tests.unit.statemgr.migration.world import TASK, Later, World, content, meta, name_of
 
 KEYS = [name_of(number) for number in range(300)]
@@ -494,3 +496,110 @@ class TestBackground:
 
 def test_a_usable_layer_needs_no_more_than_its_name():
     assert UsableLayer(Layer("a", 1)).offset == -1
+
+
+FILTERED = Manner(strategy=Strategy.LAZY, key_filter=True)
+NEW = [name_of(number) for number in range(10_000, 10_200)]
+"""Keys that no former owner had."""
+
+
+class TestKeyFilter:
+    def job(self, world, manner=FILTERED, complete=ALL_BINS, state=STATE):
+        store, layers = moved(world, state)
+        job = world.job(store, layers, manner, complete=complete)
+        world.poll(job)
+        world.poll(job)
+        return store, job
+
+    def test_absent_keys_are_told_without_a_look_up_and_stay_so(self, world):
+        store, job = self.job(world)
+        job.request([*NEW, A])
+        asked = sum(size for call, _, size in world.network.calls if call == "look_up")
+        assert asked < 20  # A, and one in a hundred that the filter is not sure of
+        assert world.poll(job) == {*NEW, A}
+        assert store.get_many([NEW[0], A]) == [None, b"0"]
+        assert job.unresolved(NEW) == []
+        assert job.progress().keys_excluded == 201 - asked
+        assert world.network.count("filter") == 1
+        assert world.network.count("describe") == 0
+
+    def test_a_key_that_the_former_owner_had_is_looked_up(self, world):
+        store, job = self.job(world)
+        job.request(KEYS)
+        assert world.poll(job) == set(KEYS)
+        assert store.get_many(KEYS) == list(STATE.values())
+        assert job.progress().keys_excluded == 0
+
+    def test_what_the_owner_wrote_counts_whatever_the_filter_says(self, world):
+        store, job = self.job(world)
+        store.write([(NEW[0], b"new")], meta(20, 2))
+        job.request([NEW[0]])
+        world.poll(job)
+        assert store.get_many([NEW[0]]) == [b"new"]
+
+    @pytest.mark.parametrize("manner", [LAZY, Manner(strategy=Strategy.BLOCK, key_filter=True)])
+    def test_none_is_asked_for_where_it_is_not_wanted_or_nothing_is_looked_up(self, world, manner):
+        self.job(world, manner)
+        assert world.network.count("filter") == 0
+
+    def test_none_is_asked_of_a_layer_that_is_incomplete_or_not_known_to_be_complete(self, world):
+        _, job = self.job(world, complete=NO_BINS)
+        job.request(NEW[:1])
+        assert world.poll(job) == set(NEW[:1])
+        assert (world.network.count("filter"), world.network.count("look_up")) == (0, 1)
+
+    def test_a_layer_whose_state_is_not_known_is_described_first(self, world):
+        store, layers = moved(world)
+        job = world.job(store, layers, FILTERED, offset=-1)
+        for _ in range(4):
+            world.poll(job, 0.01)
+        assert [call for call, _, _ in world.network.calls] == ["describe", "filter"]
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            lambda found: replace(found, epoch=0),
+            lambda found: replace(found, offset=9),
+            lambda found: raising(HolderUnavailableError("too many keys")),
+            lambda found: raising(NoSuchCopyError("gone")),
+            lambda found: raising(StaleRequestError("over", later=False)),
+        ],
+        ids=["another epoch", "older", "no answer", "no copy", "refused"],
+    )
+    def test_without_it_look_ups_tell_the_same_and_nobody_is_blamed(self, world, answer):
+        world.network.garble = lambda found: answer(found) if isinstance(found, KeyFilter) else found
+        _, job = self.job(world)
+        job.request([NEW[0], A])
+        assert world.poll(job) == {NEW[0], A}
+        assert world.network.count("filter") == 1
+        assert world.network.calls[-1] == ("look_up", "a", 2)
+        assert not job.superseded
+        assert world.built == 0
+
+    def test_one_that_is_refused_for_now_is_asked_for_again(self, world):
+        refusals = [StaleRequestError("not read yet", later=True)] * 2
+        world.network.garble = lambda found: (
+            raising(refusals.pop()) if isinstance(found, KeyFilter) and refusals else found
+        )
+        _, job = self.job(world)
+        for _ in range(20):
+            world.poll(job, 0.02)
+        assert world.network.count("filter") == 3
+        job.request(NEW)
+        assert job.progress().keys_excluded > 180
+
+    def test_one_that_never_comes_is_given_up(self, world):
+        store, layers = moved(world)
+        job = world.job(store, layers, FILTERED, complete=ALL_BINS)
+        world.network.delay_s = 100.0
+        world.poll(job)
+        world.network.delay_s = 0.0
+        for _ in range(10):
+            world.poll(job, 1.0)
+        assert world.network.count("filter") == 1
+        job.request([A])
+        assert world.poll(job) == {A}
+
+
+def raising(error):
+    raise error

@@ -11,6 +11,7 @@ from statemgr.errors import HolderUnavailableError
 from statemgr.layout import changelog_key, store_key
 from statemgr.migration.job import MigrationJob
 from statemgr.migration.layered import LayeredStore, begin
+from statemgr.migration.record import NO_BINS
 from statemgr.migration.sources import ScratchSource, UsableLayer
 from statemgr.progress import InputProgress, Progress
 from statemgr.sidecar.direct import DirectStateClient
@@ -94,6 +95,9 @@ class Network:
             lambda: self._inner.bins(address, at_least, first, last, cursor, timeout_s),
         )
 
+    def filter(self, address, at_least, timeout_s):
+        return self._send("filter", address, 1, lambda: self._inner.filter(address, at_least, timeout_s))
+
     def close(self):
         self._inner.close()
 
@@ -156,10 +160,11 @@ class World:
         *,
         epoch: int = 2,
         offset: int = 10,
+        complete: bytes = NO_BINS,
         scratch: Callable[[], ScratchSource] | None = None,
         spawn=at_once,
     ) -> MigrationJob:
-        sources = [UsableLayer(layer, offset) for layer in layers]
+        sources = [UsableLayer(layer, offset, complete) for layer in layers]
         return MigrationJob(
             TASK,
             epoch,

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from statemgr.clock import Clock
 from statemgr.control.records import Manner, Strategy
 from statemgr.layout import BIN_COUNT
+from statemgr.migration.absence import Absence
 from statemgr.migration.background import Background
 from statemgr.migration.builder import ScratchBuilder, Spawn
 from statemgr.migration.ladder import Ladder
@@ -33,7 +34,7 @@ from statemgr.migration.sources import HolderSource, ScratchSource, UsableLayer
 from statemgr.types import TaskId
 
 _AT_ONCE = {Strategy.BLOCK, Strategy.PRECOPY, Strategy.STANDBY, Strategy.REPLAY, Strategy.RESTART}
-"""Strategies that fetch all bins as fast as they can: where rows wait for them, or should not have to ask."""
+"""Strategies that fetch all bins as fast as they can, because no row comes before all state is here."""
 
 
 class MigrationJob:
@@ -46,7 +47,7 @@ class MigrationJob:
         sources: usable layers, newest first; none: everything comes from the scratch base.
         client: asks state managers.
         clock: time.
-        manner: strategy, priority, look-ahead, pacing, bins.
+        manner: strategy, priority, look-ahead, key filter, pacing, bins.
         spawn: runs the making of a scratch base beside the caller.
         scratch: makes it: :func:`statemgr.migration.scratch.build_scratch` up to the store's cut.
         limits: deadlines and sizes.
@@ -77,12 +78,14 @@ class MigrationJob:
         self._limits = limits or MigrationLimits()
         self._ladder = Ladder([HolderSource(client, task, epoch, each) for each in sources], self._limits)
         self._look_ups = LookUps(self._ladder, self._limits, together=manner.look_ahead)
+        at_once = manner.strategy in _AT_ONCE
+        self._absence = Absence(self._ladder, self._limits, wanted=manner.key_filter and not at_once)
         self._plan = BinPlan(lambda bin_: not store.has_bin(bin_), manner.bins)
         hot = manner.priority and manner.strategy is Strategy.HYBRID
         self._background = Background(store, self._ladder, self._plan, self._look_ups, self._limits, hot=hot)
         self._background.active = manner.strategy is not Strategy.LAZY
         self._builder = ScratchBuilder(scratch, spawn, self._limits.scratch_retry_s)
-        self._pace = Pace(1.0 if manner.strategy in _AT_ONCE else manner.pacing)
+        self._pace = Pace(1.0 if at_once else manner.pacing)
         self._resolved: set[bytes] = set()
         self._started_s = self._moved_s = clock.monotonic_s()
         self._rate = Rate(self._started_s)
@@ -110,11 +113,12 @@ class MigrationJob:
 
     def request(self, store_keys: Iterable[bytes]) -> None:
         """Want the state of these keys; look-ups are sent at once, answers come by :meth:`poll`."""
-        for key in store_keys:
-            if self.store.has_bin(key[0]):
-                self._resolved.add(key)  # its bin has come since it was found missing
-            else:
-                self._look_ups.add((key,))
+        keys = list(store_keys)
+        here = {key for key in keys if self.store.has_bin(key[0])}  # its bin has come since it was found missing
+        absent = self._absence.among([key for key in keys if key not in here])
+        self.store.install([(key, None) for key in absent])
+        self._resolved |= here.union(absent)
+        self._look_ups.add(key for key in keys if key not in self._resolved)
         if self._works:
             self._look_ups.send(self._clock.monotonic_s())
 
@@ -142,12 +146,14 @@ class MigrationJob:
         if self._works:
             answers = self._ladder.answers
             self._provide_scratch(now_s)
+            self._absence.run(now_s)
             self._run_look_ups(now_s)
             self._run_background(now_s, budget_s)
             self._rate.note(self._background.bytes, now_s)
             if self._ladder.answers != answers or self._builder.running:
                 self._moved_s = now_s
-            self._end_if_complete()
+            if self.complete:
+                self.close()
             self.stalled = self._why_stalled(now_s)
         resolved, self._resolved = self._resolved, set()
         return resolved
@@ -169,6 +175,7 @@ class MigrationJob:
             rate=self._rate.value,
             started_s=self._started_s,
             stalled=self.stalled,
+            keys_excluded=self._absence.excluded,
         )
 
     def close(self) -> None:
@@ -176,9 +183,9 @@ class MigrationJob:
         self._closed = True
         self._look_ups.clear()
         self._builder.close()
-        if self._ladder.scratch is not None:
-            self._ladder.scratch.close()
-            self._ladder.scratch = None
+        scratch, self._ladder.scratch = self._ladder.scratch, None
+        if scratch is not None:
+            scratch.close()
 
     @property
     def _works(self) -> bool:
@@ -217,10 +224,6 @@ class MigrationJob:
             installed = True
             ended_s = clock.monotonic_s() - began_s
             self._pace.worked(now_s + ended_s, ended_s - spent_s)
-
-    def _end_if_complete(self) -> None:
-        if self.complete:
-            self.close()
 
     def _why_stalled(self, now_s: float) -> str | None:
         still_s = now_s - self._moved_s

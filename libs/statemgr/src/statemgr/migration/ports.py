@@ -6,9 +6,13 @@ a request gives a :class:`Pending`, which the owner's loop looks at when it come
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from statemgr.control.records import Layer
 from statemgr.store.base import StoreMeta
@@ -98,6 +102,24 @@ class Chunk:
     complete: bool
 
 
+class KeySet(Protocol):
+    """Which keys a copy may have a value of: a filter, see :mod:`statemgr.sidecar.key_filter`."""
+
+    @property
+    def epoch(self) -> int:
+        """Epoch of the copy."""
+        ...
+
+    @property
+    def offset(self) -> int:
+        """Its X when the filter was begun."""
+        ...
+
+    def may_have(self, keys: Sequence[bytes]) -> NDArray[np.bool_]:
+        """For each store key whether the copy may have a value; False: it certainly has none."""
+        ...
+
+
 class Pending(Protocol[T_co]):
     """An answer that is on its way."""
 
@@ -136,6 +158,10 @@ class StateClient(Protocol):
         self, address: Address, at_least: int, first: int, last: int, cursor: bytes, timeout_s: float
     ) -> Pending[Chunk]:
         """Entries of bins ``first`` … ``last``, tombstones included, at most 256 KiB at once."""
+        ...
+
+    def filter(self, address: Address, at_least: int, timeout_s: float) -> Pending[KeySet]:
+        """A filter of the keys that the copy has values of."""
         ...
 
     def close(self) -> None:

@@ -26,6 +26,7 @@ class MigrationProgress(msgspec.Struct, frozen=True):
         rate: bytes per second, lately.
         started_s: monotonic seconds when the migration began.
         stalled: why nothing moves; None while something does.
+        keys_excluded: keys that the former owner's filter told to be absent, without a look-up.
     """
 
     phase: str
@@ -42,6 +43,7 @@ class MigrationProgress(msgspec.Struct, frozen=True):
     rate: float
     started_s: float
     stalled: str | None
+    keys_excluded: int = 0
 
 
 class Rate:

@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 from statemgr.control.records import Layer
 from statemgr.errors import NoSuchCopyError
 from statemgr.layout import TOMBSTONE_TABLE
-from statemgr.migration.ports import Address, Chunk, Description, Found, LookedUp, Pending, StateClient
+from statemgr.migration.ports import Address, Chunk, Description, Found, KeySet, LookedUp, Pending, StateClient
 from statemgr.migration.record import ALL_BINS, NO_BINS
 from statemgr.store.base import Store
 from statemgr.types import TaskId
@@ -22,6 +22,9 @@ LOOK_UP_TIMEOUT_S = 0.25
 
 CHUNK_TIMEOUT_S = 2.0
 """A chunk of 256 KiB: nobody waits for it, but a holder that opens its secondary for it needs 0.3 s and more."""
+
+FILTER_TIMEOUT_S = 5.0
+"""A filter of 8 M keys; of more there is none, and look-ups tell the same."""
 
 CHUNK_BYTES = 256 * 1024
 """Size of a chunk that the scratch base gives."""
@@ -122,7 +125,11 @@ class HolderSource:
         """See :class:`Source`."""
         return self._client.bins(self._address, self._usable.offset, first, last, cursor, CHUNK_TIMEOUT_S)
 
-    def answers(self, answer: LookedUp | Chunk) -> bool:
+    def filter(self) -> Pending[KeySet]:
+        """See :meth:`statemgr.migration.ports.StateClient.filter`."""
+        return self._client.filter(self._address, self._usable.offset, FILTER_TIMEOUT_S)
+
+    def answers(self, answer: LookedUp | Chunk | KeySet) -> bool:
         """See :class:`Source`."""
         return answer.epoch == self._usable.layer.epoch and answer.offset >= self._usable.offset
 
