@@ -55,7 +55,7 @@ IDLE_WAIT_S = 0.1
 """Longest wait for input; also how soon a replica notices that it was asked to stop."""
 
 ALERT_S = 0.005
-"""Longest wait, and interval of batches, while a move is near: a release is to take at most 20 ms (R16)."""
+"""Longest wait without a look at the control log while a move is near: a release is to take at most 20 ms (R16)."""
 
 LEAST_WAIT_S = 0.001
 """Shortest wait for input that is one: the client counts in milliseconds."""
@@ -247,8 +247,7 @@ class Replica:
         self._processor.report()
         if self._coordinated is not None:
             self._follow(self._coordinated)
-        self._at("waiting for input")
-        self._controls.pause(breath_s(self._clock.monotonic_s() - self._batch_s, self._interval_s(), self._backlog))
+        self._breathe()
         messages = self._consumer.consume(self._batch_limit(), self._poll_timeout_s())
         # Of the largest batch: slow operators, which take less, get a transaction for each batch.
         self._backlog = len(messages) * 2 >= self._most_records
@@ -447,8 +446,18 @@ class Replica:
     def _alert(self) -> bool:
         return self._coordinated is not None and self._coordinated.alert(self._tasks)
 
-    def _interval_s(self) -> float:
-        return min(ALERT_S, self._batch_interval_s) if self._alert else self._batch_interval_s
+    def _breathe(self) -> None:
+        """Let records gather; while a move is near, with an eye on the control log."""
+        self._at("waiting for input")
+        while (left_s := self._breath_left_s()) > 0:
+            if self._coordinated is None or not self._alert or self._controls.stopping():
+                self._controls.pause(left_s)  # which a stop request ends
+                return
+            self._controls.pause(min(left_s, ALERT_S))
+            self._follow(self._coordinated)
+
+    def _breath_left_s(self) -> float:
+        return breath_s(self._clock.monotonic_s() - self._batch_s, self._batch_interval_s, self._backlog)
 
     def _batch_limit(self) -> int:
         return min(self._batch_records, self._alert_records) if self._alert else self._batch_records
