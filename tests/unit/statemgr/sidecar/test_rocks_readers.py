@@ -51,6 +51,19 @@ def consistent(reader):
     return offset
 
 
+def test_what_an_owner_wrote_last_is_seen_after_it_has_closed_the_store(readers, backend):
+    store = backend.open(TASK, 1)
+    store.write([(b"key", b"1"), (b"other", b"1")], meta(1))
+    early = readers.open(TASK, 1)
+    store.write([(b"key", b"2")], meta(2))
+    early.catch_up()
+    store.write([(b"key", b"3")], meta(3))
+    store.close()
+    early.catch_up()
+    assert (early.meta().offset, early.get_many([b"key", b"other"])) == (3, [b"3", b"1"])
+    early.close()
+
+
 @pytest.mark.slow
 def test_a_copy_is_read_while_its_owner_writes_is_stopped_is_dead_and_is_back(readers, owner):
     owner.start()
