@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=10, help="how many schedules")
     parser.add_argument("--seed", type=int, default=1, help="seed of the first; each further one is one more")
     parser.add_argument(
-        "--keep", type=Path, default=Path("build/chaos"), help="where logs and stores of failed schedules stay"
+        "--keep", type=Path, default=Path("build/chaos"), help="where failed ones leave logs and stores"
     )
     given = parser.parse_args()
     began_s = time.monotonic()
