@@ -1,6 +1,6 @@
 # Towpath. `make` alone prints this help; `make test` is what continuous integration checks.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick simulate lint format bench-load clean
+.PHONY: chaos bench-handover help setup demo test test-quick simulate lint format bench-load clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +8,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(VENV)-uv/bin/uv)
 RUN := $(VENV)/bin
 
 help: ## Print this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.complete ## Virtual environment with the locked versions, and the jars of Kafka and Spark
 	@$(RUN)/python -m demo.setup
@@ -31,6 +31,12 @@ lint: $(VENV)/.complete ## Style and types
 
 format: $(VENV)/.complete ## Format the code
 	@$(RUN)/ruff check -q --fix . ; $(RUN)/ruff format -q .
+
+chaos: setup ## Rescaling while processes are killed and paused, on real processes: RUNS schedules from SEED on (1 minute each)
+	@$(RUN)/python -m tests.chaos --runs $(or $(RUNS),10) --seed $(or $(SEED),1)
+
+bench-handover: setup ## What 1 → 2 replicas cost with a million keys: hybrid, replay, restart (10 minutes)
+	@$(RUN)/python -m bench.handover $(ARGS)
 
 bench-load: setup ## Generator and load job: events per second, and the load's own delay (2 minutes)
 	@$(RUN)/python bench/nexmark_generator.py --json

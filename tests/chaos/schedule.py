@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass
 from enum import StrEnum
 
-CHANGES = (4, 6)
-"""Least and most changes of size of a schedule: twelve to fifteen seconds on an idle machine."""
+CHANGES = (3, 5)
+"""Least and most changes of size of a schedule: ten to fifteen seconds on an idle machine."""
 
 LEAST, MOST = 1, 3
 """Replicas of the stage."""
@@ -108,7 +108,7 @@ _WIPED = 0.25
 _REPORTED = 0.6
 _PAUSED = 0.3
 _HASTY = 0.25
-_STRUCK = 0.75
+_STRUCK = 0.9
 """Share of changes of size that are struck at while they are under way."""
 
 
