@@ -239,7 +239,7 @@ def _first_after(outputs: Outputs, partition: int, at_s: float) -> float | None:
 def _broker() -> Iterator[tuple[str, Path]]:
     with (
         tempfile.TemporaryDirectory(prefix="towpath-bench-") as made,
-        LocalBroker(Path(made) / "broker") as broker,
+        LocalBroker(Path(made) / "broker", short_lived=True) as broker,
     ):
         yield broker.bootstrap, Path(made)
 

@@ -11,6 +11,7 @@ from statemgr.control.records import Layer, Manner, Strategy
 from statemgr.errors import HolderUnavailableError, NoSuchCopyError, RestoreStalledError, StaleRequestError
 from statemgr.layout import HOT_KEY
 from statemgr.migration.layered import reopen
+from statemgr.migration.limits import MigrationLimits
 from statemgr.migration.record import ALL_BINS, NO_BINS
 from statemgr.migration.sources import UsableLayer
 from statemgr.sidecar.key_filter import KeyFilter
@@ -227,13 +228,16 @@ class TestTrouble:
         world.network.cut.clear()
         assert world.poll(job) == {A}
 
-    def test_after_two_failures_a_scratch_base_answers(self, world):
+    def test_after_seconds_without_an_answer_a_scratch_base_answers(self, world):
         store, layers = moved(world)
         world.network.cut.add("a")
-        job = world.job(store, layers, scratch=world.scratch_of(STATE))
+        job = world.job(store, layers, scratch=world.scratch_of(STATE), limits=MigrationLimits())
         job.request([A, name_of(10_000)])
         resolved = set()
-        for _ in range(4):
+        for _ in range(10):
+            resolved |= world.poll(job, 0.1)
+        assert world.built == 0, "a holder that is only slow needs no scratch base"
+        for _ in range(40):
             resolved |= world.poll(job, 0.1)
         assert resolved == {A, name_of(10_000)}
         assert world.built == 1

@@ -11,6 +11,7 @@ from statemgr.errors import HolderUnavailableError
 from statemgr.layout import changelog_key, store_key
 from statemgr.migration.job import MigrationJob
 from statemgr.migration.layered import LayeredStore, begin
+from statemgr.migration.limits import MigrationLimits
 from statemgr.migration.record import NO_BINS
 from statemgr.migration.sources import ScratchSource, UsableLayer
 from statemgr.progress import InputProgress, Progress
@@ -36,6 +37,10 @@ def meta(offset: int, epoch: int = 1, committed_at_ms: int = 1_700_000_000_000) 
 def at_once(work: Callable[[], object]):
     """Runs the work within the call."""
     return Later(work, lambda: True)
+
+
+IMPATIENT = MigrationLimits(patience_s=0.0)
+"""A scratch base from the second failure on, so that a test needs few turns."""
 
 
 class Later:
@@ -163,6 +168,7 @@ class World:
         complete: bytes = NO_BINS,
         scratch: Callable[[], ScratchSource] | None = None,
         spawn=at_once,
+        limits: MigrationLimits = IMPATIENT,
     ) -> MigrationJob:
         sources = [UsableLayer(layer, offset, complete) for layer in layers]
         return MigrationJob(
@@ -175,6 +181,7 @@ class World:
             manner or Manner(strategy=Strategy.LAZY),
             spawn,
             scratch or self.no_scratch,
+            limits,
         )
 
     def no_scratch(self) -> ScratchSource:

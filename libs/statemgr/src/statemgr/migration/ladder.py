@@ -7,7 +7,7 @@
        │ no such copy: lost     │ lost                       A layer that is lost or silent is never skipped for
        └────────────────────────┴──────────────────────────▶ a deeper one, which has older values (I4).
 
-    no answer in time   asked again; from the second failure on a scratch base is made meanwhile (R21)
+    no answer in time   asked again; after some seconds without any a scratch base is made meanwhile (R21)
     refused, ask later  asked again after 50 ms; after a second of it like no answer
     refused             the task belongs to another: the migration ends
     not what was asked  dropped like no answer (R8)
@@ -49,6 +49,8 @@ class Asked(Generic[A]):
 @dataclass
 class _Standing:
     failures: int = 0
+    failing_since_s: float = 0.0
+    unreliable: bool = False
     not_before_s: float = float("-inf")
     refused_since_s: float | None = None
     lost: bool = False
@@ -84,8 +86,8 @@ class Ladder:
 
     @property
     def unreliable(self) -> bool:
-        """Whether a layer is lost, or has failed so often that a scratch base should be made."""
-        return any(each.lost or each.failures >= self._limits.attempts for each in self._standings)
+        """Whether a layer is lost, or has failed so long that a scratch base should be made."""
+        return any(each.lost or each.unreliable for each in self._standings)
 
     def place(self, index: int) -> int:
         """Where to go instead of a place that can't be asked any more."""
@@ -121,6 +123,7 @@ class Ladder:
             self.answers += 1
             if asked.index < self.bottom:
                 self._standings[asked.index].failures = 0
+                self._standings[asked.index].unreliable = False
                 self._standings[asked.index].refused_since_s = None
             return answer
         return None
@@ -162,8 +165,12 @@ class Ladder:
     def _failed(self, index: int, now_s: float, error: str) -> None:
         if index < self.bottom:
             standing = self._standings[index]
+            if not standing.failures:
+                standing.failing_since_s = now_s
             standing.failures += 1
             standing.error = error
+            failing_s = now_s - standing.failing_since_s
+            standing.unreliable = standing.failures >= self._limits.attempts and failing_s >= self._limits.patience_s
             if standing.failures >= self._limits.attempts:
                 standing.not_before_s = now_s + self._limits.retry_s
 

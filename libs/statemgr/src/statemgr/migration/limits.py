@@ -10,7 +10,9 @@ class MigrationLimits:
     """Limits of one task's migration.
 
     Attributes:
-        attempts: failures of a source in a row from which on a scratch base is made: one more than by chance (R21).
+        attempts: failures of a source in a row after which it is left alone for ``retry_s``: one more than by chance.
+        patience_s: without any answer of a source for this long a scratch base is made (R21): a state manager that is
+            started again needs a second, a busy one answers late, and rebuilding a task costs more than waiting.
         retry_s: pause before a source that failed so often is asked again; it may come back before the scratch base
             is made.
         refused_retry_s: pause before asking a state manager again whose view of the control log is behind.
@@ -23,6 +25,7 @@ class MigrationLimits:
     """
 
     attempts: int = 2
+    patience_s: float = 2.0
     retry_s: float = 0.25
     refused_retry_s: float = 0.05
     refused_s: float = 1.0
