@@ -28,6 +28,7 @@ from bench import padded_count
 from bench.handover_figures import (
     MoveTimes,
     first_outputs_ms,
+    late,
     longest_gaps_ms,
     moves_of,
     progress_totals,
@@ -200,6 +201,7 @@ def _move_figures(
         "worst_latency_moved_ms": spread(worst_latencies_ms(outputs, moved, *window).values()),
         "worst_latency_unmoved_ms": spread(worst_latencies_ms(outputs, unmoved, *window).values()),
         "worst_latency_steady_ms": spread(worst_latencies_ms(outputs, range(PARTITIONS), *steady).values()),
+        "late_moved": late(outputs, moved, *window),
         "outputs": len(outputs.visible_s),
     }
 
@@ -214,8 +216,8 @@ def _byte_figures(polled: list[dict[str, Any]], moves: dict[int, MoveTimes], key
     moved = sum(int(progress.get("bytes", 0)) for progress in told.values())
     return {
         "live_bytes": live,
-        "moved_bytes": moved,
-        "moved_over_live": round(moved / live, 3) if live else None,
+        "moved_bytes": moved if told else None,
+        "moved_over_live": round(moved / live, 3) if live and told else None,
         "progress": told,
     }
 

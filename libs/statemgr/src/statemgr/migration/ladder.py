@@ -189,4 +189,4 @@ class Ladder:
             if standing.refused_since_s is None:
                 standing.refused_since_s = now_s
             if now_s - standing.refused_since_s >= self._limits.refused_s:
-                standing.failures += 1
+                self._failed(index, now_s, str(error))
