@@ -13,6 +13,7 @@ from bench.tails import Outputs, Seen
 from statemgr.control.records import Assigned, Done, Released
 
 MS = 1000.0
+LATE_MS = (100, 250, 500, 1000)
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,13 @@ def worst_latencies_ms(
         within = (outputs.partition == partition) & (outputs.sched_s >= from_s) & (outputs.sched_s < to_s)
         found[partition] = round(float(outputs.latency_s[within].max()) * MS, 1) if within.any() else None
     return found
+
+
+def late(outputs: Outputs, partitions: Iterable[int], from_s: float, to_s: float) -> dict[str, int]:
+    """How many outputs of what was meant to be emitted in a window took longer than so many ms."""
+    chosen = np.isin(outputs.partition, list(partitions)) & (outputs.sched_s >= from_s) & (outputs.sched_s < to_s)
+    latency_ms = outputs.latency_s[chosen] * MS
+    return {"outputs": int(chosen.sum())} | {f"over_{limit}_ms": int((latency_ms > limit).sum()) for limit in LATE_MS}
 
 
 def spread(values: Iterable[float | None]) -> dict[str, float | None]:

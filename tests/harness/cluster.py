@@ -15,6 +15,7 @@ from statemgr.control.view import ControlView
 from statemgr.layout import control_topic, split_changelog_key
 from statemgr.store import RocksBackend, RocksSettings
 from statemgr.types import TaskId
+from tests.harness.deployment import DRAIN_LIMIT_S as WORK_OFF_LIMIT_S
 from tests.harness.deployment import await_worked_off, read_outputs
 from tests.harness.load import create_topic
 from tests.harness.pods import DRAIN_LIMIT_S, CoordinatorProcess, Pod, StageProcess
@@ -135,9 +136,9 @@ class Cluster:
                 said.append(f"{name}: {stage['incomplete']} tasks need others' copies")
         return said
 
-    def drain(self) -> None:
+    def drain(self, limit_s: float = WORK_OFF_LIMIT_S) -> None:
         """Wait until all input is worked off; no load may be running."""
-        await_worked_off(self.plan, self.bootstrap, self.describe)
+        await_worked_off(self.plan, self.bootstrap, self.describe, limit_s)
 
     def stop(self) -> None:
         """Ask all pods to leave, then stop the coordinator; requires that all end well."""

@@ -7,6 +7,7 @@ import pytest
 
 from bench.handover_figures import (
     first_outputs_ms,
+    late,
     latency_curve,
     longest_gaps_ms,
     moves_of,
@@ -58,6 +59,12 @@ def test_a_pause_is_charged_to_what_was_meant_to_be_emitted_in_it():
     curve = latency_curve(seen, 10.0, 13.0, 1.0)
     assert curve["at_s"] == [0.0, 1.0, 2.0]
     assert curve["max"] == pytest.approx([2000.0, 500.0, 50.0])
+
+
+def test_late_outputs_are_counted_by_when_they_were_meant_to_be_emitted():
+    seen = outputs((12.0, 10.0, 0, 1), (12.0, 11.7, 0, 1), (12.1, 12.05, 0, 1), (12.0, 10.0, 1, 1))
+    expected = {"outputs": 2, "over_100_ms": 2, "over_250_ms": 2, "over_500_ms": 1, "over_1000_ms": 1}
+    assert late(seen, [0], 10.0, 12.0) == expected
 
 
 def test_what_was_said_last_of_a_move_counts():
