@@ -79,6 +79,7 @@ class LogWatch:
         self.term = 0
         self.commits = 0
         self.changes = 0
+        self.anew = False
         self.on_change: Callable[[int], None] = lambda _: None
         decide = cluster._decide
 
@@ -96,6 +97,7 @@ class LogWatch:
 
     def begin_anew(self) -> None:
         """Input and changelog are made anew: what was committed is gone, ownership stays."""
+        self.anew = True
         for history in self.tasks.values():
             history.progress, history.versions, history.end = None, {}, -1
 
@@ -204,8 +206,18 @@ class LogWatch:
                 if history.owners.get(epoch) != owner:
                     raise SimulationError(f"{owner} said done of {record.task}@{epoch}, which was never its own")
                 history.done = max(history.done, epoch)
-            case Fenced() | _:
+            case Fenced(replica=replica):
+                self._check_intent(replica)
+            case _:
                 pass
+
+    def _check_intent(self, replica: str) -> None:
+        """A fence ends a tenure that was taken from its owner before: the intent is logged first (R3)."""
+        for history in self.tasks.values():
+            newest = max(history.owners, default=0)
+            if any(owner == replica and epoch < newest for epoch, owner in history.owners.items()):
+                return
+        raise SimulationError(f"R3: {replica} is said to be fenced, but no task was taken from it")
 
 
 def brief(progress: Progress) -> str:

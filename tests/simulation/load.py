@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.simulation.rows import IDLE, Record, Row
 
 OUT_OF_ORDER_MS = 40
 """How far a row's event time may lie before its upstream's newest; marks stay behind by as much, mostly."""
+
+
+BURST_S = 0.4
+"""Length of a burst: from the begin of what happens until its effects are over, mostly."""
 
 
 @dataclass(frozen=True)
@@ -20,15 +25,17 @@ class Planned:
     record: Record
 
 
-def plan_load(rng: random.Random, partitions: int, records: int, until_s: float) -> list[Planned]:
-    """The records of a run in order of time.
+def plan_load(
+    rng: random.Random, partitions: int, records: int, until_s: float, busy_s: Sequence[float]
+) -> list[Planned]:
+    """The records of a run in order of time; many come when something else happens too.
 
     Some partitions are left idle for half of the run; of the two upstream tasks one falls silent now and then, with
     and without saying so.
     """
     writers = [_Writer(rng, partition) for partition in range(partitions)]
     idle = {partition for partition in range(partitions) if rng.random() < 0.2}
-    moments = sorted(_moment(rng, until_s) for _ in range(records))
+    moments = sorted(_moment(rng, until_s, busy_s) for _ in range(records))
     planned = []
     for at_s in moments:
         awake = [each for each in writers if each.partition not in idle or at_s > until_s / 2]
@@ -40,10 +47,10 @@ def plan_load(rng: random.Random, partitions: int, records: int, until_s: float)
     ]
 
 
-def _moment(rng: random.Random, until_s: float) -> float:
-    """Records come in bursts: half of them at the begin of a second."""
-    at_s = rng.random() * until_s
-    return at_s if rng.random() < 0.5 else float(int(at_s)) + rng.random() * 0.05
+def _moment(rng: random.Random, until_s: float, busy_s: Sequence[float]) -> float:
+    if rng.random() < 0.5 or not busy_s:
+        return rng.random() * until_s
+    return min(until_s, rng.choice(busy_s) + rng.random() * BURST_S)
 
 
 class _Writer:

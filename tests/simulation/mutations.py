@@ -8,18 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from statemgr.control.records import Strategy
 from tests.simulation import faults
-from tests.simulation.schedule import Kind
+from tests.simulation.schedule import ANY, Flavour, Kind
 
 MOVES: Mapping[Kind, float] = {Kind.MOVE: 40, Kind.SCALE: 15}
 """Many changes of owner."""
 
+SLOW_HOLDERS: Mapping[Kind, float] = {Kind.HOLDER_CUT: 10, Kind.HOLDER_STOP: 10}
+"""State that takes long to arrive."""
+
 CRASHES: Mapping[Kind, float] = {Kind.KILL: 40, Kind.KILL_EARLY: 10, Kind.UNKNOWN_OUTCOME: 10}
 """Many deaths in the middle of everything."""
+
+ZOMBIES: Mapping[Kind, float] = {Kind.KILL: 20, Kind.MOVE: 40, Kind.STOP: 30, Kind.STOP_IN_CALL: 30}
+"""Owners that stand still while others take over."""
+
+LAZILY = Flavour(MOVES, Strategy.LAZY)
+SLOWLY = Flavour({**MOVES, **SLOW_HOLDERS}, Strategy.LAZY)
+CRASHING = Flavour(CRASHES)
+STANDING_STILL = Flavour(ZOMBIES)
+LATE_MARKERS = Flavour(MOVES, Strategy.REPLAY, records=160, marker_lag_s=0.4)
 
 
 @dataclass(frozen=True)
@@ -30,15 +42,13 @@ class Mutation:
         name: as the protocol calls it.
         switched_on: the code as it is with the fault.
         seeds: it must be found within so many, from 0 on.
-        emphasis: see :func:`tests.simulation.schedule.plan`.
-        strategy: see there.
+        flavour: of their schedules.
     """
 
     name: str
     switched_on: Callable[[], AbstractContextManager[None]]
     seeds: int
-    emphasis: Mapping[Kind, float] = field(default_factory=dict)
-    strategy: Strategy | None = None
+    flavour: Flavour = ANY
 
 
 def patch(owner: Any, name: str, value: Any) -> Callable[[], AbstractContextManager[None]]:
@@ -73,94 +83,71 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "progress without the parked map",
         patch(faults.Parking, "progress", faults.progress_without_parked),
-        20,
-        MOVES,
-        Strategy.LAZY,
+        150,
+        SLOWLY,
     ),
-    Mutation(
-        "compare by offset, not row", patch(faults.Past, "admits", faults.admits_by_offset), 100, MOVES, Strategy.LAZY
-    ),
-    Mutation("end from the watermark", patch(faults.FakeConsumer, "_bounds", faults.stable_bounds), 100, CRASHES),
+    Mutation("compare by offset, not row", patch(faults.Past, "admits", faults.admits_by_offset), 150, SLOWLY),
+    Mutation("end from the watermark", patch(faults.FakeConsumer, "_bounds", faults.stable_bounds), 150, LATE_MARKERS),
     Mutation(
         "fence before intent",
         both(
             patch(faults.Actions, "_fail", faults.fence_first),
             patch(faults.view, "has_ended", faults.ended_by_any_fence),
         ),
-        100,
-        {**MOVES, **CRASHES},
+        20,
+        CRASHING,
     ),
     Mutation(
         "read before init",
         both(
-            patch(faults.Replica, "start", faults.start_after_reading),
-            patch(faults.Coordinated, "_read_log", faults.read_nothing),
+            both(
+                patch(faults.Replica, "start", faults.start_after_reading),
+                patch(faults.Coordinated, "_read_log", faults.read_nothing),
+            ),
+            patch(faults.Coordinated, "turn", faults.turn_by_what_was_read),
         ),
-        400,
-        {Kind.STOP_IN_CALL: 60, Kind.MOVE: 20},
+        1000,
+        STANDING_STILL,
     ),
     Mutation(
         "re-init keeps tasks",
         both(
             patch(faults.Replica, "drop", faults.drop_nothing), patch(faults.Replica, "start", faults.start_with_kept)
         ),
-        30,
-        CRASHES,
+        50,
+        CRASHING,
     ),
+    Mutation("done of a stale owner accepted", patch(faults.TaskView, "complete", faults.complete_once), 50, LAZILY),
+    Mutation("target epoch ignored", patch(faults.authority, "check", faults.check_no_target), 100, Flavour(MOVES)),
     Mutation(
-        "done of a stale owner accepted",
-        patch(faults.TaskView, "complete", faults.complete_once),
-        30,
-        MOVES,
-        Strategy.HYBRID,
+        "tombstone read as absence", patch(faults.answers, "tombstone_key", faults.no_such_tombstone), 200, LAZILY
     ),
-    Mutation("target epoch ignored", patch(faults.authority, "check", faults.check_no_target), 200, MOVES),
-    Mutation(
-        "tombstone read as absence",
-        patch(faults.answers, "tombstone_key", faults.no_such_tombstone),
-        200,
-        MOVES,
-        Strategy.LAZY,
-    ),
-    Mutation("fallback if-absent", patch(faults.Tail, "add", faults.add_if_absent), 30, CRASHES),
-    Mutation("dirty eviction", patch(faults.TaskState, "changes", faults.changes_written_early), 30, CRASHES),
-    Mutation("cache kept after abort", faults.kept_caches, 30, CRASHES),
-    Mutation(
-        "store directory reused across epochs",
-        patch(faults.Opening, "_empty", faults.not_empty),
-        100,
-        MOVES,
-        Strategy.LAZY,
-    ),
+    Mutation("fallback if-absent", patch(faults.Tail, "add", faults.add_if_absent), 20, CRASHING),
+    Mutation("dirty eviction", patch(faults.TaskState, "changes", faults.changes_written_early), 20, CRASHING),
+    Mutation("cache kept after abort", faults.kept_caches, 50, CRASHING),
+    Mutation("store directory reused across epochs", patch(faults.Opening, "_empty", faults.not_empty), 300, SLOWLY),
     Mutation(
         "topic id ignored",
         patch(faults.decisions, "_foreign", faults.never_foreign),
-        100,
-        {Kind.TOPICS_ANEW: 20},
+        50,
+        Flavour({Kind.TOPICS_ANEW: 20}),
     ),
     Mutation(
         "stale base accepted",
         patch(faults.decisions, "_outdated", faults.never_too_old),
-        400,
-        {Kind.NIGHT: 30, Kind.MOVE: 40},
+        100,
+        Flavour({Kind.NIGHT: 30, Kind.MOVE: 40}),
     ),
-    Mutation("idleness inferred", patch(faults.Watermarks, "_minimum", faults.minimum_without_the_silent), 20),
+    Mutation("idleness inferred", patch(faults.Watermarks, "_minimum", faults.minimum_without_the_silent), 10),
+    Mutation("lateness judged late", patch(faults.Counting, "_count", faults.count_and_judge), 20, LAZILY),
     Mutation(
-        "lateness judged late", patch(faults.Counting, "_count", faults.count_and_judge), 50, MOVES, Strategy.LAZY
-    ),
-    Mutation(
-        "watermark not held by parked rows",
-        patch(faults.Watermarks, "advance_out", faults.advance_unheld),
-        50,
-        MOVES,
-        Strategy.LAZY,
+        "watermark not held by parked rows", patch(faults.Watermarks, "advance_out", faults.advance_unheld), 20, LAZILY
     ),
     Mutation(
         "bin mark before bin data",
         patch(faults.LayeredStore, "install_bins", faults.mark_then_install),
-        400,
-        {**MOVES, **CRASHES},
-        Strategy.HYBRID,
+        100,
+        Flavour({**MOVES, **CRASHES}, Strategy.HYBRID),
     ),
     Mutation("commit order of two producers swapped", faults.swapped_commits, 10),
 )

@@ -187,33 +187,50 @@ BEGIN_S = 0.5
 """Earliest strike: tasks are assigned by then."""
 
 
-def plan(seed: int, emphasis: Mapping[Kind, float] | None = None, strategy: Strategy | None = None) -> Schedule:
-    """The schedule of a seed.
+@dataclass(frozen=True)
+class Flavour:
+    """What the schedules of some runs have in common.
 
-    Args:
-        seed: decides everything.
-        emphasis: kinds that are to happen more often than :data:`WEIGHTS` says.
-        strategy: how state travels, in all of the run; by default whatever comes.
+    Attributes:
+        often: kinds that happen with other weights than :data:`WEIGHTS`.
+        strategy: how state travels, in all of the run; None: whatever comes.
+        records: number of input records; None: 20 to 70.
+        marker_lag_s: see :class:`Schedule`; None: whatever comes.
     """
+
+    often: Mapping[Kind, float] = field(default_factory=dict)
+    strategy: Strategy | None = None
+    records: int | None = None
+    marker_lag_s: float | None = None
+
+
+ANY = Flavour()
+"""Whatever comes."""
+
+
+def plan(seed: int, flavour: Flavour = ANY) -> Schedule:
+    """The schedule of a seed."""
     rng = random.Random(f"schedule {seed}")
-    choice = _Choice(rng, {**WEIGHTS, **(emphasis or {})}, strategy)
+    choice = _Choice(rng, {**WEIGHTS, **flavour.often}, flavour.strategy)
     partitions = rng.randint(2, 4)
     load_s = 1.5 + rng.random() * 2.5
     calm_s = load_s + rng.random() * 1.5
     stormy = rng.random() < 0.4
+    strikes = _strikes(choice, partitions, calm_s)
+    busy_s = [strike.at_s for strike in strikes]
     return Schedule(
         partitions=partitions,
         replicas=rng.randint(1, 3),
         manner=choice.manner(),
-        load=tuple(plan_load(rng, partitions, rng.randint(20, 60), load_s)),
-        strikes=tuple(_strikes(choice, partitions, calm_s)),
+        load=tuple(plan_load(rng, partitions, flavour.records or rng.randint(20, 70), load_s, busy_s)),
+        strikes=tuple(strikes),
         reactions={
             rng.randrange(6): choice.strike(partitions, rng.random() * 0.12) for _ in range(rng.choice((0, 1, 2, 3)))
         },
         calm_s=calm_s,
         weather=_weather(rng) if stormy else Weather(),
-        marker_lag_s=rng.choice((0.0, 0.0, 0.01, 0.1)),
-        marker_spread_s=rng.choice((0.0, 0.0, 0.02, 0.2)),
+        marker_lag_s=flavour.marker_lag_s or rng.choice((0.0, 0.0, 0.01, 0.1)),
+        marker_spread_s=flavour.marker_lag_s or rng.choice((0.0, 0.0, 0.02, 0.2)),
         haste=rng.choice((0.95, 0.85, 0.6)),
         parking_rows=rng.choice((3, 1000, 1000)),
     )

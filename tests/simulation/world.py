@@ -19,6 +19,9 @@ from heapq import heappop, heappush
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
+MOST_EVENTS = 400_000
+"""A run has some 5,000; one that goes on and on without time passing has to end."""
+
 START_WALL_MS = 1_700_000_000_000
 """Where wall clocks start."""
 
@@ -97,6 +100,7 @@ class World:
         self._step_s = step_s
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._ties = 0
+        self._events = 0
         self._hub = getcurrent()
         self._lane: Lane | None = None
         self._failure: BaseException | None = None
@@ -135,6 +139,9 @@ class World:
             at_s, _, action = heappop(self._queue)
             self.now_s = max(self.now_s, at_s)
             action()
+            self._events += 1
+            if self._events > MOST_EVENTS:
+                raise SimulationError(f"{MOST_EVENTS} events and no end: something goes round in circles (I6)")
             if self._failure is not None:
                 raise self._failure
             if enough is not None and enough():
