@@ -30,7 +30,7 @@ class Strategy(StrEnum):
     """How a task's state reaches its new owner: the formula *base @ X + changelog (X, end]* with another base each."""
 
     RESTART = "restart"
-    """The whole stage stops, every task is restored from its changelog."""
+    """The whole stage stops until every task is restored: from the changelog, behind an own older store."""
 
     REPLAY = "replay"
     """The moved task is restored from its changelog before its first row."""

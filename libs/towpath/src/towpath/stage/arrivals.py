@@ -18,22 +18,22 @@ Pure of waiting: what takes time is a :class:`~statemgr.migration.ports.Pending`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
 
 import msgspec
 import structlog
 
 from statemgr.clock import Clock
-from statemgr.control.records import Assigned, Layer, Released, Strategy
+from statemgr.control.records import Done, Released, Strategy
 from statemgr.control.view import ControlView
-from statemgr.migration.ports import Address, Description, Pending, StateClient
+from statemgr.migration.ports import Address, StateClient
 from statemgr.types import TaskId
 from towpath.coordinator.messages import Prepare, TaskReport
+from towpath.stage.arrival import Arrival, ArrivalPhase
 from towpath.stage.opener import Opener
 from towpath.stage.opening import ASK_TIMEOUT_S, said_by
 from towpath.stage.ownership import Topics
 from towpath.stage.preparations import Preparations
+from towpath.stage.restarting import PATIENCE_S, all_are_restored, all_have_let_go
 from towpath.stage.tasks import OwnedTask
 
 log = structlog.get_logger()
@@ -46,38 +46,6 @@ FILLED_FIRST = frozenset({Strategy.BLOCK, Strategy.PRECOPY, Strategy.STANDBY})
 
 FILL_BUDGET_S = 0.05
 """Time a turn may spend on a task that does not run before it is filled; other tasks still get their turns."""
-
-
-class ArrivalPhase(StrEnum):
-    """Where an arriving task stands."""
-
-    WAITING = "waiting"
-    ASKING = "asking"
-    OPENING = "opening"
-    FILLING = "filling"
-
-
-@dataclass
-class Arrival:
-    """One arriving task.
-
-    Attributes:
-        assigned: the assignment.
-        phase: where it stands.
-        asked: layer → the holder's answer to come.
-        opening: the task to come.
-        task: the task, once its store is open but not yet filled.
-        since_s: when the phase began.
-        fresh: whether the assignment came after this replica's fence; if not, it may have run under it before.
-    """
-
-    assigned: Assigned
-    phase: ArrivalPhase
-    since_s: float
-    fresh: bool
-    asked: dict[Layer, Pending[Description]] = field(default_factory=dict)
-    opening: Pending[OwnedTask] | None = None
-    task: OwnedTask | None = None
 
 
 class Arrivals:
@@ -121,6 +89,11 @@ class Arrivals:
         """Whether a task is on its way."""
         return bool(self._arriving)
 
+    @property
+    def copying(self) -> bool:
+        """Whether state is copied for a task that may come."""
+        return self._preparations.copying
+
     def expect(self, view: ControlView, held: Mapping[TaskId, int]) -> list[Released]:
         """Take up what the log assigns to this replica and it does not run; drop what was assigned away.
 
@@ -132,7 +105,9 @@ class Arrivals:
             assigned = view.of(task).assigned
             if assigned is not None and held.get(task) != assigned.epoch and task not in self._arriving:
                 fresh = view.of(task).assigned_at >= self._begun_at
-                self._arriving[task] = Arrival(assigned, ArrivalPhase.WAITING, self._clock.monotonic_s(), fresh)
+                copied = self._preparations.has_copy(task, assigned.epoch)
+                now_s = self._clock.monotonic_s()
+                self._arriving[task] = Arrival(assigned, ArrivalPhase.WAITING, now_s, fresh, copied)
                 freed = self._preparations.take(task, assigned.epoch)
                 if freed is not None:
                     self._opener.hold(task, freed)
@@ -149,6 +124,13 @@ class Arrivals:
                 del self._arriving[task]
                 arrived.append(ready)
         return arrived
+
+    def restored(self) -> list[Done]:
+        """What the log is to be told, once, of tasks that wait for the others of a restart."""
+        restored = [each for each in self._arriving.values() if each.restarts and each.task and not each.said_done]
+        for arrival in restored:
+            arrival.said_done = True
+        return [Done(*each.assigned.task, each.assigned.epoch, self._replica) for each in restored]
 
     def prepare(self, hints: Sequence[Prepare], view: ControlView) -> None:
         """Heed hints about tasks that will probably come; those that the log has overtaken are void."""
@@ -187,21 +169,26 @@ class Arrivals:
         self._preparations.drop()
 
     def _move_on(self, task: TaskId, arrival: Arrival, view: ControlView) -> OwnedTask | None:
-        if arrival.phase is ArrivalPhase.WAITING and view.may_start(task, self._replica):
+        if arrival.phase is ArrivalPhase.WAITING and self._may_begin(task, arrival, view):
             self._begin(task, arrival, view)
         if arrival.phase is ArrivalPhase.ASKING and all(pending.done() for pending in arrival.asked.values()):
             self._open(arrival, view)
         if arrival.phase is ArrivalPhase.OPENING and arrival.opening is not None and arrival.opening.done():
             arrival.task = arrival.opening.result()
             self._to(arrival, ArrivalPhase.FILLING)
-        if arrival.phase is ArrivalPhase.FILLING and arrival.task is not None and self._filled(arrival):
+        if arrival.phase is ArrivalPhase.FILLING and arrival.task is not None and self._filled(arrival, view):
             return arrival.task
         return None
+
+    def _may_begin(self, task: TaskId, arrival: Arrival, view: ControlView) -> bool:
+        if not view.may_start(task, self._replica):
+            return False
+        return not arrival.restarts or all_have_let_go(view, task.stage)
 
     def _begin(self, task: TaskId, arrival: Arrival, view: ControlView) -> None:
         """Every earlier owner has ended: ask the holders, unless the log says all there is to know."""
         assigned, released = arrival.assigned, self._released(arrival, view)
-        if self._opener.needs_no_description(assigned, released):
+        if arrival.copied or self._opener.needs_no_description(assigned, released):
             self._open(arrival, view)
             return
         arrival.asked = {
@@ -225,9 +212,11 @@ class Arrivals:
         released = view.of(arrival.assigned.task).released
         return released if released is None or arrival.fresh else _without_cut(released)
 
-    def _filled(self, arrival: Arrival) -> bool:
+    def _filled(self, arrival: Arrival, view: ControlView) -> bool:
         """Whether the first row may be processed."""
         task = arrival.task
+        if arrival.restarts and not all_are_restored(view, self._opener.stage):
+            return self._clock.monotonic_s() - arrival.since_s >= PATIENCE_S
         if task is None or task.migration is None:
             return True
         if not (self._fill_first or arrival.assigned.manner.strategy in FILLED_FIRST):

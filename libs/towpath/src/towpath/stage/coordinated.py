@@ -122,6 +122,11 @@ class Coordinated:
             return True
         return any(task.migration is not None for task in owned.values())
 
+    @property
+    def copying(self) -> bool:
+        """Whether copies are made for moves to come: an idle replica then comes by often, a busy one does anyway."""
+        return self._arrivals.copying
+
     def begin(
         self,
         topics: Topics,
@@ -160,6 +165,7 @@ class Coordinated:
         passed = self._arrivals.expect(view, held)
         facts: list[ControlRecord] = [*passed, *self._advance(held, owned)]
         arrived = self._arrivals.turn(view)
+        facts += self._arrivals.restored()
         self._say(owned, phase, at_once=bool(arrived or leaving or facts))
         return Changes(leaving, arrived, facts)
 

@@ -128,6 +128,16 @@ class Preparations:
         """Tasks for which nothing more can be done before the assignment, with their epochs."""
         return [(task, prepared.hint.epoch) for task, prepared in self._prepared.items() if prepared.ready]
 
+    @property
+    def copying(self) -> bool:
+        """Whether a copy is being made: it goes on with every turn of the loop, so turns should not be far apart."""
+        return any(each.copy is not None and not each.copy.complete for each in self._prepared.values())
+
+    def has_copy(self, task: TaskId, epoch: int) -> bool:
+        """Whether a whole copy is here for a task's coming epoch: nobody has to be asked for anything then."""
+        prepared = self._prepared.get(task)
+        return prepared is not None and prepared.hint.epoch == epoch and prepared.copy is not None and prepared.ready
+
     def take(self, task: TaskId, epoch: int) -> Pending[None] | None:
         """The assignment has come: its store is free to be opened once what this gives is done.
 
@@ -143,7 +153,7 @@ class Preparations:
         return self._spawn(lambda: self._opening.forget(task, prepared.hint.epoch))
 
     def drop(self) -> None:
-        """Forget all; complete copies stay on disk and are checked like any store."""
+        """Forget all, and delete what was prepared."""
         for task in list(self._prepared):
             self._forget(task)
 

@@ -446,6 +446,10 @@ class Replica:
     def _alert(self) -> bool:
         return self._coordinated is not None and self._coordinated.alert(self._tasks)
 
+    @property
+    def _copying(self) -> bool:
+        return self._coordinated is not None and self._coordinated.copying
+
     def _breathe(self) -> None:
         """Let records gather; while a move is near, with an eye on the control log."""
         self._at("waiting for input")
@@ -453,7 +457,7 @@ class Replica:
             if self._coordinated is None or not self._alert or self._controls.stopping():
                 self._controls.pause(left_s)  # which a stop request ends
                 return
-            self._controls.pause(min(left_s, ALERT_S))
+            self._controls.pause(max(LEAST_WAIT_S, min(left_s, ALERT_S)))  # a clock need not feel less
             self._follow(self._coordinated)
 
     def _breath_left_s(self) -> float:
@@ -464,7 +468,7 @@ class Replica:
 
     def _poll_timeout_s(self) -> float:
         if not self._transactor.open:
-            return ALERT_S if self._alert else IDLE_WAIT_S
+            return ALERT_S if self._alert or self._copying else IDLE_WAIT_S
         return 0.0 if self._backlog else max(LEAST_WAIT_S, self._limits.interval_s - self._transactor.open_s)
 
     def _states(self) -> dict[int, TaskState]:

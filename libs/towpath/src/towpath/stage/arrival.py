@@ -1,0 +1,51 @@
+"""One task on its way to this replica; see :mod:`towpath.stage.arrivals`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from statemgr.control.records import Assigned, Layer, Strategy
+from statemgr.migration.ports import Description, Pending
+from towpath.stage.tasks import OwnedTask
+
+
+class ArrivalPhase(StrEnum):
+    """Where an arriving task stands."""
+
+    WAITING = "waiting"
+    ASKING = "asking"
+    OPENING = "opening"
+    FILLING = "filling"
+
+
+@dataclass
+class Arrival:
+    """One arriving task.
+
+    Attributes:
+        assigned: the assignment.
+        phase: where it stands.
+        asked: layer → the holder's answer to come.
+        opening: the task to come.
+        task: the task, once its store is open but not yet filled.
+        said_done: whether the log was told that it is restored.
+        since_s: when the phase began.
+        copied: whether a whole copy of its state was made for it before it was assigned.
+        fresh: whether the assignment came after this replica's fence; if not, it may have run under it before.
+    """
+
+    assigned: Assigned
+    phase: ArrivalPhase
+    since_s: float
+    fresh: bool
+    copied: bool
+    asked: dict[Layer, Pending[Description]] = field(default_factory=dict)
+    opening: Pending[OwnedTask] | None = None
+    task: OwnedTask | None = None
+    said_done: bool = False
+
+    @property
+    def restarts(self) -> bool:
+        """Whether it is part of a restart of its whole stage."""
+        return self.assigned.manner.strategy is Strategy.RESTART
