@@ -8,6 +8,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from towpath.coordinator.facts import Facts
 from towpath.coordinator.moves import Step
+from towpath.figures import Figure
+
+_FENCE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
 class CoordinatorMetrics:
@@ -23,15 +26,14 @@ class CoordinatorMetrics:
             "towpath_tasks_incomplete", "Tasks whose state is not all there yet", ["stage"], registry=self.registry
         )
         self.moves = Gauge("towpath_moves_active", "Moves under way by step", ["step"], registry=self.registry)
-        self.assignments = Counter("towpath_assignments", "Tasks assigned", ["why"], registry=self.registry)
-        self.fences = Counter("towpath_fences", "Replicas fenced", ["stage"], registry=self.registry)
-        self.fence_failures = Counter("towpath_fence_failures", "Fences not done in time", registry=self.registry)
-        self.fence_seconds = Histogram(
-            "towpath_fence_seconds",
-            "Time that a fence took",
-            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
-            registry=self.registry,
+        self.assignments = Figure(Counter("towpath_assignments", "Tasks assigned", ["why"], registry=self.registry))
+        self.fences = Figure(Counter("towpath_fences", "Replicas fenced", ["stage"], registry=self.registry))
+        failures = Counter("towpath_fence_failures", "Fences not done in time", registry=self.registry)
+        self.fence_failures = Figure(failures)
+        seconds = Histogram(
+            "towpath_fence_seconds", "Time that a fence took", buckets=_FENCE_BUCKETS, registry=self.registry
         )
+        self.fence_seconds = Figure(seconds)
 
     def refresh(self, facts: Facts, *, leading: bool) -> None:
         """Set what is known only when somebody asks; series of what is gone disappear."""

@@ -1,17 +1,19 @@
 """Metrics of a replica, as Prometheus exposes them.
 
-Busy time, rows and queue wait per operator are what a performance model of the stage needs.
+Busy time, rows and queue wait per operator are what a performance model of the stage needs. Measuring may fail: see
+:mod:`towpath.figures`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from time import perf_counter
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from statemgr.types import TopicPartition
+from towpath.figures import Figure
 
 _LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -23,21 +25,23 @@ class StageMetrics:
         self.registry = CollectorRegistry()
         labels = {"stage": stage, "replica": replica}
 
-        def counter(name: str, text: str, *extra: str) -> Counter:
-            return Counter(name, text, (*labels, *extra), registry=self.registry)
+        def counter(name: str, text: str, *extra: str) -> Figure:
+            return Figure(Counter(name, text, (*labels, *extra), registry=self.registry))
 
-        def gauge(name: str, text: str, *extra: str) -> Gauge:
-            return Gauge(name, text, (*labels, *extra), registry=self.registry)
+        def gauge(name: str, text: str, *extra: str) -> Figure:
+            return Figure(Gauge(name, text, (*labels, *extra), registry=self.registry))
+
+        def seconds(name: str, text: str, *extra: str) -> Figure:
+            names = (*labels, *extra)
+            return Figure(Histogram(name, text, names, buckets=_LATENCY_BUCKETS, registry=self.registry))
 
         self._labels = labels
         self._busy = counter("towpath_operator_busy_seconds", "Time spent inside an operator", "operator")
         self._rows = counter("towpath_operator_rows", "Rows that entered or left an operator", "operator", "direction")
-        self._wait = Histogram(
+        self._wait = seconds(
             "towpath_operator_queue_wait_seconds",
             "Append to the input topic until the operator took the batch, oldest row of each batch",
-            (*labels, "operator"),
-            buckets=_LATENCY_BUCKETS,
-            registry=self.registry,
+            "operator",
         )
         self._next = gauge("towpath_task_input_offset", "Next input offset of an owned task", "topic", "partition")
         self._phase = gauge("towpath_phase", "1 for the replica's current phase", "phase")
@@ -48,13 +52,7 @@ class StageMetrics:
         self.losses = counter("towpath_producer_lost", "Fences and other losses of the producer").labels(**labels)
         self.restored = counter("towpath_restored_records", "Changelog records applied").labels(**labels)
         self.dirty = gauge("towpath_dirty_entries", "Uncommitted state entries").labels(**labels)
-        self.commit_seconds = Histogram(
-            "towpath_commit_seconds",
-            "Duration of a commit",
-            tuple(labels),
-            buckets=_LATENCY_BUCKETS,
-            registry=self.registry,
-        ).labels(**labels)
+        self.commit_seconds = seconds("towpath_commit_seconds", "Duration of a commit").labels(**labels)
 
     @contextmanager
     def operator(self, name: str, rows: int) -> Iterator[None]:
@@ -81,8 +79,7 @@ class StageMetrics:
     def released(self, sources: Iterable[TopicPartition]) -> None:
         """Remove the series of a task that is not owned any more."""
         for source in sources:
-            with suppress(KeyError):
-                self._next.remove(*self._labels.values(), source.topic, str(source.partition))
+            self._next.remove(*self._labels.values(), source.topic, str(source.partition))
 
     def released_all(self) -> None:
         """Remove the series of all tasks: ownership was lost."""
