@@ -98,6 +98,9 @@ def ended_by_any_fence(tenure: Any, known: TaskView, fenced: Any, stage: str) ->
     return (stage, tenure.owner) in fenced or _has_ended(tenure, known, fenced, stage)
 
 
+OLD_VIEW_S = 0.3
+"""How long a replica goes by what it read before its init, which takes half of that."""
+
 _start, _read_log = Replica.start, Coordinated._read_log
 
 
@@ -105,6 +108,7 @@ def start_after_reading(self: Replica) -> None:
     """The log is read, and then the fence comes."""
     if self._coordinated is not None:
         _read_log(self._coordinated, self._controls.stopping, self._controls.pause, self._settings.wait_s)
+        self._controls.pause(OLD_VIEW_S / 2)
     _start(self)
 
 
@@ -114,9 +118,6 @@ def read_nothing(self: Coordinated, *args: Any) -> None:
 
 
 _turn = Coordinated.turn
-
-OLD_VIEW_S = 0.3
-"""How long a replica goes by what it read before its init."""
 
 
 def turn_by_what_was_read(self: Coordinated, *args: Any) -> Any:

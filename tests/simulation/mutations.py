@@ -106,8 +106,8 @@ MUTATIONS: tuple[Mutation, ...] = (
             ),
             patch(faults.Coordinated, "turn", faults.turn_by_what_was_read),
         ),
-        1000,
-        STANDING_STILL,
+        300,
+        CRASHING,
     ),
     Mutation(
         "re-init keeps tasks",

@@ -22,6 +22,9 @@ from greenlet import GreenletExit, getcurrent, greenlet
 MOST_EVENTS = 400_000
 """A run has some 5,000; one that goes on and on without time passing has to end."""
 
+LEAST_SLEEP_S = 1e-6
+"""Time always passes: a wait for the rest of a float's precision would never end."""
+
 START_WALL_MS = 1_700_000_000_000
 """Where wall clocks start."""
 
@@ -223,7 +226,7 @@ class World:
             raise GreenletExit
         if lane is None:
             raise SimulationError(f"the world itself was asked to wait for {seconds:g} s")
-        self.at(self.now_s + max(0.0, seconds), lambda: self._resume(lane))
+        self.at(self.now_s + max(LEAST_SLEEP_S, seconds), lambda: self._resume(lane))
         self._hub.switch()
         if self.closed:
             raise GreenletExit

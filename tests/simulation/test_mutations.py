@@ -1,0 +1,36 @@
+"""Every known way to get the protocol wrong is found, within a stated number of seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.mutations import MUTATIONS, Mutation
+from tests.simulation.run import Failure, run_seed
+from tests.simulation.schedule import plan
+
+
+def test_all_known_faults_are_there() -> None:
+    assert len({mutation.name for mutation in MUTATIONS}) == 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name.replace(" ", "-"))
+def test_a_fault_is_found(mutation: Mutation) -> None:
+    with mutation.switched_on():
+        assert first_failure(mutation) is not None, f"{mutation.name} is not found within {mutation.seeds} seeds"
+
+
+def first_failure(mutation: Mutation) -> int | None:
+    for seed in range(mutation.seeds):
+        try:
+            run_seed(seed, schedule=plan(seed, mutation.flavour))
+        except Failure:
+            return seed
+    return None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name.replace(" ", "-"))
+def test_without_the_fault_the_same_schedules_pass(mutation: Mutation) -> None:
+    for seed in range(5):
+        run_seed(seed, schedule=plan(seed, mutation.flavour))
