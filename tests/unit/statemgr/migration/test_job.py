@@ -498,6 +498,34 @@ class TestBackground:
         assert progress.rate == pytest.approx(progress.bytes / 2)
 
 
+class TestOwnerThatDiedBeforeItsLastBatch:
+    """The copy of a killed owner lacks what its last transaction committed; a store above it relies on that (I4)."""
+
+    def three(self, world, former_offset):
+        former = world.holder("a", 1, {A: b"old"}, offset=former_offset)
+        middle = world.over("b", 2, (former,), offset=10)
+        middle.write([], meta(12, 2))
+        middle.close()
+        layers = (Layer("b", 2), former)
+        return world.over("c", 3, layers, offset=12), layers
+
+    def test_it_is_not_asked_for_older_values(self, world):
+        store, layers = self.three(world, former_offset=8)
+        job = world.job(store, layers, epoch=3, offset=-1, scratch=world.scratch_of({A: b"new"}, epoch=3))
+        job.request([A])
+        for _ in range(100):
+            world.poll(job, 0.1)
+        assert store.get_many([A]) == [b"new"]
+
+    def test_one_that_has_come_so_far_is(self, world):
+        store, layers = self.three(world, former_offset=10)
+        job = world.job(store, layers, epoch=3, offset=-1)
+        job.request([A])
+        for _ in range(10):
+            world.poll(job, 0.01)
+        assert store.get_many([A]) == [b"old"]
+
+
 def test_a_usable_layer_needs_no_more_than_its_name():
     assert UsableLayer(Layer("a", 1)).offset == -1
 

@@ -243,6 +243,24 @@ def test_a_reopened_store_asks_the_layers_of_its_record(layers, sources):
     assert [(source.layer, source.offset) for source in decision.sources] == sources
 
 
+def test_a_deeper_layer_must_have_come_as_far_as_the_store_above_it_relies_on():
+    above = replace(said(100, complete=NO_BINS, layers=[B, C]), beneath=80)
+    below = replace(said(70, complete=NO_BINS, layers=[C]), beneath=50)
+    decision = decide_opening(facts(layers={A: above, B: below, C: said(60)}))
+    assert [(source.layer, source.least, source.wanted) for source in decision.sources] == [
+        (A, -1, 100),
+        (B, 80, 80),
+        (C, 50, 60),
+    ]
+
+
+@pytest.mark.parametrize("layers", [{}, {A: said(30, complete=NO_BINS), B: said(20)}])
+def test_a_reopened_store_relies_on_what_it_was_begun_with(layers):
+    record = MigrationRecord((A, B), 95, NO_BINS.hex(), beneath=40)
+    decision = decide_opening(facts(own=[OwnStore(5, meta(90, 5), record)], layers=layers))
+    assert decision.sources[0].wanted == 40
+
+
 def test_reasons_name_every_layer():
     decision = decide_opening(facts(layers={A: NoAnswer.LOST, B: said(80, age_ms=DAY), C: Description(None, b"", ())}))
     assert isinstance(decision, Replay)

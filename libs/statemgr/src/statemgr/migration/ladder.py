@@ -152,6 +152,8 @@ class Ladder:
         answer = asked.pending.result()
         if isinstance(answer, Description):
             self.holders[asked.index].learn(answer)
+            if asked.index + 1 < self.bottom:
+                self.holders[asked.index + 1].require(answer.beneath)
             return answer
         source = self.scratch if asked.index >= self.bottom else self.holders[asked.index]
         if source is None or not source.answers(answer):

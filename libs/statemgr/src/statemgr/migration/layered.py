@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+import msgspec
+
 from statemgr.control.records import Layer
 from statemgr.errors import MissingStateError
 from statemgr.layout import BIN_COUNT, MIGRATION_KEY, TOMBSTONE_TABLE, tombstone_key
@@ -143,13 +145,13 @@ class LayeredStore:
     def complete_bins(self, first: int, last: int) -> None:
         """Note that everything of these bins is here; to be called after their data is (R9)."""
         bitmap = with_bins(self.record.bitmap, first, last)
-        record = MigrationRecord(self.record.layers, self.record.cut, bitmap.hex())
+        record = msgspec.structs.replace(self.record, complete=bitmap.hex())
         self._replace(record, self._tombstones(first, last))
         self._arriving.forget()
 
     def took_over(self, cut: int) -> None:
         """Note the changelog offset at which the owner took over."""
-        self._replace(MigrationRecord(self.record.layers, cut, self.record.complete), [])
+        self._replace(msgspec.structs.replace(self.record, cut=cut), [])
 
     def _replace(self, record: MigrationRecord, entries: list[Entry]) -> None:
         """A store without a record is complete, so the last mark removes it."""
@@ -201,7 +203,7 @@ def begin(local: Store, layers: Sequence[Layer], meta: StoreMeta) -> LayeredStor
         layers: copies that it takes its state from, newest first.
         meta: says up to which changelog offset the layers are complete, and from where the tail is to be applied.
     """
-    record = MigrationRecord(tuple(layers), meta.offset, NO_BINS.hex())
+    record = MigrationRecord(tuple(layers), meta.offset, NO_BINS.hex(), beneath=meta.offset)
     local.write([(MIGRATION_KEY, encode_migration(record))], meta)
     return LayeredStore(local, record)
 

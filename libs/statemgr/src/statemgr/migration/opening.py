@@ -123,7 +123,7 @@ def _over(layer: Layer, said: Description, meta: StoreMeta, facts: OpeningFacts)
     """
     sources: tuple[UsableLayer, ...] = (UsableLayer(layer, meta.offset, said.complete),)
     if not is_complete(said.complete):
-        sources += tuple(_deeper(said.layers, facts))
+        sources += tuple(_deeper(said.layers, facts, said.beneath))
     cut = _cut(facts)
     if cut is not None and meta.offset >= cut and meta.topic_id == facts.log.topic_id:
         return Layers(sources, _beginning(meta, facts, facts.now_ms), tail=False)
@@ -145,8 +145,11 @@ def _void(layer: Layer, facts: OpeningFacts) -> bool:
     return released is not None and released.epoch == layer.epoch and not released.started
 
 
-def _deeper(layers: Sequence[Layer], facts: OpeningFacts) -> list[UsableLayer]:
-    """Of what a store was made of, as much from the top as can be asked without a gap."""
+def _deeper(layers: Sequence[Layer], facts: OpeningFacts, least: int) -> list[UsableLayer]:
+    """Of what a store was made of, as much from the top as can be asked without a gap.
+
+    ``least``: the X that the first must have; each says it of the next.
+    """
     said = {(each.layer.holder, each.layer.epoch): each for each in facts.layers}
     usable = []
     for layer in layers:
@@ -156,11 +159,13 @@ def _deeper(layers: Sequence[Layer], facts: OpeningFacts) -> list[UsableLayer]:
         if isinstance(known.said, Description):
             if known.said.meta is None or known.said.meta.topic_id != facts.log.topic_id:
                 break
-            usable.append(UsableLayer(known.layer, known.said.meta.offset, known.said.complete))
+            usable.append(UsableLayer(known.layer, known.said.meta.offset, known.said.complete, least))
             if is_complete(known.said.complete):
                 break
+            least = known.said.beneath
         else:
-            usable.append(UsableLayer(known.layer))
+            usable.append(UsableLayer(known.layer, least=least))
+            least = -1  # known once its holder has been asked
     return usable
 
 
@@ -174,10 +179,10 @@ def _recorded(record: MigrationRecord | None, facts: OpeningFacts) -> tuple[Usab
     if record is None:
         return ()
     asked = {(each.layer.holder, each.layer.epoch) for each in facts.layers}
-    described = tuple(_deeper(record.layers, facts))
     if asked.isdisjoint((layer.holder, layer.epoch) for layer in record.layers):
-        return tuple(UsableLayer(layer) for layer in record.layers)
-    return described
+        least = (record.beneath, *[-1] * len(record.layers))
+        return tuple(UsableLayer(layer, least=offset) for layer, offset in zip(record.layers, least, strict=False))
+    return tuple(_deeper(record.layers, facts, record.beneath))
 
 
 def _as_released(layer: Layer, facts: OpeningFacts) -> tuple[UsableLayer, StoreMeta] | None:

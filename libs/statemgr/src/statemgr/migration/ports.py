@@ -58,6 +58,7 @@ class Description:
         layers: what it was made of, for what is not complete.
         keys: about how many entries it has.
         bytes: about how large it is.
+        beneath: changelog offset up to which the first of ``layers`` must be complete to go with it; -1: any.
     """
 
     meta: StoreMeta | None
@@ -65,6 +66,7 @@ class Description:
     layers: tuple[Layer, ...]
     keys: int = 0
     bytes: int = 0
+    beneath: int = -1
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,15 @@ class MigrationRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         layers: the copies for what is not complete, newest first.
         cut: changelog offset at which the store's owner took over.
         complete: bitmap of the complete bins, 64 hexadecimal digits.
+        beneath: changelog offset up to which the newest of the copies was complete when the store was begun. A copy
+            that has not come so far, because its owner died before its last batch or its state manager has an old
+            view, would answer with values that the store relies on being replaced.
     """
 
     layers: tuple[Layer, ...]
     cut: int
     complete: str
+    beneath: int = -1
 
     def __post_init__(self) -> None:
         if len(self.complete) != 2 * BITMAP_BYTES or not set(self.complete) <= _HEX_DIGITS:

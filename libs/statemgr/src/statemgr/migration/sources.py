@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from statemgr.control.records import Layer
@@ -40,11 +40,19 @@ class UsableLayer:
             first, because a state manager may have an old view of the copy.
         complete: bitmap of bins for which it needs no deeper layer, as far as is known. Only a hint for how to ask:
             every answer says how it is.
+        least: the X that it must have to go with the layer above it, whatever its holder says; see
+            :attr:`statemgr.migration.record.MigrationRecord.beneath`.
     """
 
     layer: Layer
     offset: int = -1
     complete: bytes = NO_BINS
+    least: int = -1
+
+    @property
+    def wanted(self) -> int:
+        """Answers from before this offset are refused."""
+        return max(self.offset, self.least)
 
 
 class Source(Protocol):
@@ -100,7 +108,11 @@ class HolderSource:
 
     def describe(self) -> Pending[Description]:
         """Ask for its X."""
-        return self._client.describe(self._address, -1, CHUNK_TIMEOUT_S)
+        return self._client.describe(self._address, self._usable.least, CHUNK_TIMEOUT_S)
+
+    def require(self, offset: int) -> None:
+        """It must have come so far to go with the layer above it."""
+        self._usable = replace(self._usable, least=max(self._usable.least, offset))
 
     def learn(self, description: Description) -> None:
         """Take up its X.
@@ -110,28 +122,28 @@ class HolderSource:
         """
         if description.meta is None:
             raise NoSuchCopyError(f"nothing was ever written to the copy {self.name}")
-        self._usable = UsableLayer(self._usable.layer, description.meta.offset, description.complete)
+        self._usable = replace(self._usable, offset=description.meta.offset, complete=description.complete)
         self._known = True
 
     def look_up(self, keys: list[bytes]) -> Pending[LookedUp]:
         """See :class:`Source`."""
-        return self._client.look_up(self._address, self._usable.offset, keys, LOOK_UP_TIMEOUT_S)
+        return self._client.look_up(self._address, self._usable.wanted, keys, LOOK_UP_TIMEOUT_S)
 
     def hot(self, cursor: bytes) -> Pending[Chunk]:
         """See :meth:`statemgr.migration.ports.StateClient.hot`."""
-        return self._client.hot(self._address, self._usable.offset, cursor, CHUNK_TIMEOUT_S)
+        return self._client.hot(self._address, self._usable.wanted, cursor, CHUNK_TIMEOUT_S)
 
     def bins(self, first: int, last: int, cursor: bytes) -> Pending[Chunk]:
         """See :class:`Source`."""
-        return self._client.bins(self._address, self._usable.offset, first, last, cursor, CHUNK_TIMEOUT_S)
+        return self._client.bins(self._address, self._usable.wanted, first, last, cursor, CHUNK_TIMEOUT_S)
 
     def filter(self) -> Pending[KeySet]:
         """See :meth:`statemgr.migration.ports.StateClient.filter`."""
-        return self._client.filter(self._address, self._usable.offset, FILTER_TIMEOUT_S)
+        return self._client.filter(self._address, self._usable.wanted, FILTER_TIMEOUT_S)
 
     def answers(self, answer: LookedUp | Chunk | KeySet) -> bool:
         """See :class:`Source`."""
-        return answer.epoch == self._usable.layer.epoch and answer.offset >= self._usable.offset
+        return answer.epoch == self._usable.layer.epoch and answer.offset >= self._usable.wanted
 
 
 class ScratchSource:

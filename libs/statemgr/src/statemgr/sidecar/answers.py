@@ -53,7 +53,7 @@ def describe(reader: StoreReader) -> Description:
     keys, size = reader.estimates()
     if record is None:
         return Description(reader.meta(), ALL_BINS, (), keys, size)
-    return Description(reader.meta(), record.bitmap, record.layers, keys, size)
+    return Description(reader.meta(), record.bitmap, record.layers, keys, size, record.beneath)
 
 
 def look_up(reader: StoreReader, epoch: int, keys: Sequence[bytes], limit: int = LOOK_UP_BYTES) -> LookedUp:

@@ -46,6 +46,7 @@ def description_message(description: Description) -> pb.DescribeResponse:
         layers=layers,
         keys=description.keys,
         bytes=description.bytes,
+        beneath=description.beneath,
     )
 
 
@@ -57,7 +58,7 @@ def read_description(message: pb.DescribeResponse) -> Description:
     """
     layers = tuple(Layer(each.holder, each.epoch, each.address) for each in message.layers)
     meta = decode_meta(message.meta) if message.meta else None
-    return Description(meta, message.complete, layers, message.keys, message.bytes)
+    return Description(meta, message.complete, layers, message.keys, message.bytes, message.beneath)
 
 
 def looked_up_message(answer: LookedUp) -> pb.LookUpResponse:

@@ -105,7 +105,9 @@ class Copy:
         if meta is None:
             raise NoSuchCopyError(f"the owner of {self._task} has committed nothing yet")
         layers = (self._top, *described.layers)[:MOST_LAYERS]
-        self._sources = [UsableLayer(self._top, meta.offset, described.complete), *map(UsableLayer, layers[1:])]
+        self._sources = [UsableLayer(layer) for layer in layers]
+        self._sources[0] = UsableLayer(self._top, meta.offset, described.complete)
+        self._sources[1:2] = [UsableLayer(layer, least=described.beneath) for layer in layers[1:2]]
         own = msgspec.structs.replace(meta, epoch=self._hint.epoch)
         backend, task, epoch = self._makers.backend, self._task, self._hint.epoch
 

@@ -24,41 +24,41 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"statemgr/sidecar/v1/statemgr.proto\x12\x13towpath.statemgr.v1\"l\n\x07\x41\x64\x64ress\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x0e\n\x06holder\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\r\x12\x0e\n\x06target\x18\x05 \x01(\r\x12\x10\n\x08\x61t_least\x18\x06 \x01(\x12\"7\n\x05Layer\x12\x0e\n\x06holder\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\"@\n\x0f\x44\x65scribeRequest\x12-\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32\x1c.towpath.statemgr.v1.Address\"{\n\x10\x44\x65scribeResponse\x12\x0c\n\x04meta\x18\x01 \x01(\x0c\x12\x10\n\x08\x63omplete\x18\x02 \x01(\x0c\x12*\n\x06layers\x18\x03 \x03(\x0b\x32\x1a.towpath.statemgr.v1.Layer\x12\x0c\n\x04keys\x18\x04 \x01(\x04\x12\r\n\x05\x62ytes\x18\x05 \x01(\x04\"L\n\rLookUpRequest\x12-\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32\x1c.towpath.statemgr.v1.Address\x12\x0c\n\x04keys\x18\x02 \x03(\x0c\"N\n\x0eLookUpResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x12\x12\r\n\x05\x66ound\x18\x03 \x01(\x0c\x12\x0e\n\x06values\x18\x04 \x03(\x0c\"K\n\nHotRequest\x12-\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32\x1c.towpath.statemgr.v1.Address\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\x0c\"i\n\x0b\x42insRequest\x12-\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32\x1c.towpath.statemgr.v1.Address\x12\r\n\x05\x66irst\x18\x02 \x01(\r\x12\x0c\n\x04last\x18\x03 \x01(\r\x12\x0e\n\x06\x63ursor\x18\x04 \x01(\x0c\"\x89\x01\n\rChunkResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x12\x12\x0c\n\x04keys\x18\x03 \x03(\x0c\x12\r\n\x05\x66ound\x18\x04 \x01(\x0c\x12\x0e\n\x06values\x18\x05 \x03(\x0c\x12\x11\n\x04next\x18\x06 \x01(\x0cH\x00\x88\x01\x01\x12\x10\n\x08\x63omplete\x18\x07 \x01(\x08\x42\x07\n\x05_next\">\n\rFilterRequest\x12-\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32\x1c.towpath.statemgr.v1.Address\"[\n\x0e\x46ilterResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x12\x12\x0c\n\x04keys\x18\x03 \x01(\x04\x12\x0e\n\x06hashes\x18\x04 \x01(\r\x12\x0c\n\x04\x62its\x18\x05 \x01(\x0c\"K\n\nGetRequest\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\r\n\x05table\x18\x03 \x01(\r\x12\x0c\n\x04keys\x18\x04 \x03(\x0c\"|\n\x0bGetResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x12\x12\r\n\x05\x66ound\x18\x03 \x01(\x0c\x12\x0e\n\x06values\x18\x04 \x03(\x0c\x12\x11\n\tconfirmed\x18\x05 \x01(\x08\x12\x12\n\x05owner\x18\x06 \x01(\tH\x00\x88\x01\x01\x42\x08\n\x06_owner*8\n\x05\x46ound\x12\t\n\x05VALUE\x10\x00\x12\x0b\n\x07\x44\x45LETED\x10\x01\x12\n\n\x06\x41\x42SENT\x10\x02\x12\x0b\n\x07UNKNOWN\x10\x03\x32\xf1\x03\n\x0cStateManager\x12W\n\x08\x44\x65scribe\x12$.towpath.statemgr.v1.DescribeRequest\x1a%.towpath.statemgr.v1.DescribeResponse\x12Q\n\x06LookUp\x12\".towpath.statemgr.v1.LookUpRequest\x1a#.towpath.statemgr.v1.LookUpResponse\x12J\n\x03Hot\x12\x1f.towpath.statemgr.v1.HotRequest\x1a\".towpath.statemgr.v1.ChunkResponse\x12L\n\x04\x42ins\x12 .towpath.statemgr.v1.BinsRequest\x1a\".towpath.statemgr.v1.ChunkResponse\x12Q\n\x06\x46ilter\x12\".towpath.statemgr.v1.FilterRequest\x1a#.towpath.statemgr.v1.FilterResponse\x12H\n\x03Get\x12\x1f.towpath.statemgr.v1.GetRequest\x1a .towpath.statemgr.v1.GetResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"statemgr/sidecar/v1/statemgr.proto\x12\x13towpath.statemgr.v1\"l\n\x07\x41\x64\x64ress\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x0e\n\x06holder\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\r\x12\x0e\n\x06target\x18\x05 \x01(\r\x12\x10\n\x08\x61t_least\x18\x06 \x01(\x12\"7\n\x05Layer\x12\x0e\n\x06holder\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\"@\n\x0f\x44\x65scribeRequest\x12-\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32\x1c.towpath.statemgr.v1.Address\"\x8c\x01\n\x10\x44\x65scribeResponse\x12\x0c\n\x04meta\x18\x01 \x01(\x0c\x12\x10\n\x08\x63omplete\x18\x02 \x01(\x0c\x12*\n\x06layers\x18\x03 \x03(\x0b\x32\x1a.towpath.statemgr.v1.Layer\x12\x0c\n\x04keys\x18\x04 \x01(\x04\x12\r\n\x05\x62ytes\x18\x05 \x01(\x04\x12\x0f\n\x07\x62\x65neath\x18\x06 \x01(\x12\"L\n\rLookUpRequest\x12-\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32\x1c.towpath.statemgr.v1.Address\x12\x0c\n\x04keys\x18\x02 \x03(\x0c\"N\n\x0eLookUpResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x12\x12\r\n\x05\x66ound\x18\x03 \x01(\x0c\x12\x0e\n\x06values\x18\x04 \x03(\x0c\"K\n\nHotRequest\x12-\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32\x1c.towpath.statemgr.v1.Address\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\x0c\"i\n\x0b\x42insRequest\x12-\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32\x1c.towpath.statemgr.v1.Address\x12\r\n\x05\x66irst\x18\x02 \x01(\r\x12\x0c\n\x04last\x18\x03 \x01(\r\x12\x0e\n\x06\x63ursor\x18\x04 \x01(\x0c\"\x89\x01\n\rChunkResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x12\x12\x0c\n\x04keys\x18\x03 \x03(\x0c\x12\r\n\x05\x66ound\x18\x04 \x01(\x0c\x12\x0e\n\x06values\x18\x05 \x03(\x0c\x12\x11\n\x04next\x18\x06 \x01(\x0cH\x00\x88\x01\x01\x12\x10\n\x08\x63omplete\x18\x07 \x01(\x08\x42\x07\n\x05_next\">\n\rFilterRequest\x12-\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32\x1c.towpath.statemgr.v1.Address\"[\n\x0e\x46ilterResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x12\x12\x0c\n\x04keys\x18\x03 \x01(\x04\x12\x0e\n\x06hashes\x18\x04 \x01(\r\x12\x0c\n\x04\x62its\x18\x05 \x01(\x0c\"K\n\nGetRequest\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\r\n\x05table\x18\x03 \x01(\r\x12\x0c\n\x04keys\x18\x04 \x03(\x0c\"|\n\x0bGetResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x12\x12\r\n\x05\x66ound\x18\x03 \x01(\x0c\x12\x0e\n\x06values\x18\x04 \x03(\x0c\x12\x11\n\tconfirmed\x18\x05 \x01(\x08\x12\x12\n\x05owner\x18\x06 \x01(\tH\x00\x88\x01\x01\x42\x08\n\x06_owner*8\n\x05\x46ound\x12\t\n\x05VALUE\x10\x00\x12\x0b\n\x07\x44\x45LETED\x10\x01\x12\n\n\x06\x41\x42SENT\x10\x02\x12\x0b\n\x07UNKNOWN\x10\x03\x32\xf1\x03\n\x0cStateManager\x12W\n\x08\x44\x65scribe\x12$.towpath.statemgr.v1.DescribeRequest\x1a%.towpath.statemgr.v1.DescribeResponse\x12Q\n\x06LookUp\x12\".towpath.statemgr.v1.LookUpRequest\x1a#.towpath.statemgr.v1.LookUpResponse\x12J\n\x03Hot\x12\x1f.towpath.statemgr.v1.HotRequest\x1a\".towpath.statemgr.v1.ChunkResponse\x12L\n\x04\x42ins\x12 .towpath.statemgr.v1.BinsRequest\x1a\".towpath.statemgr.v1.ChunkResponse\x12Q\n\x06\x46ilter\x12\".towpath.statemgr.v1.FilterRequest\x1a#.towpath.statemgr.v1.FilterResponse\x12H\n\x03Get\x12\x1f.towpath.statemgr.v1.GetRequest\x1a .towpath.statemgr.v1.GetResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'statemgr.sidecar.v1.statemgr_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_FOUND']._serialized_start=1259
-  _globals['_FOUND']._serialized_end=1315
+  _globals['_FOUND']._serialized_start=1277
+  _globals['_FOUND']._serialized_end=1333
   _globals['_ADDRESS']._serialized_start=59
   _globals['_ADDRESS']._serialized_end=167
   _globals['_LAYER']._serialized_start=169
   _globals['_LAYER']._serialized_end=224
   _globals['_DESCRIBEREQUEST']._serialized_start=226
   _globals['_DESCRIBEREQUEST']._serialized_end=290
-  _globals['_DESCRIBERESPONSE']._serialized_start=292
-  _globals['_DESCRIBERESPONSE']._serialized_end=415
-  _globals['_LOOKUPREQUEST']._serialized_start=417
-  _globals['_LOOKUPREQUEST']._serialized_end=493
-  _globals['_LOOKUPRESPONSE']._serialized_start=495
-  _globals['_LOOKUPRESPONSE']._serialized_end=573
-  _globals['_HOTREQUEST']._serialized_start=575
-  _globals['_HOTREQUEST']._serialized_end=650
-  _globals['_BINSREQUEST']._serialized_start=652
-  _globals['_BINSREQUEST']._serialized_end=757
-  _globals['_CHUNKRESPONSE']._serialized_start=760
-  _globals['_CHUNKRESPONSE']._serialized_end=897
-  _globals['_FILTERREQUEST']._serialized_start=899
-  _globals['_FILTERREQUEST']._serialized_end=961
-  _globals['_FILTERRESPONSE']._serialized_start=963
-  _globals['_FILTERRESPONSE']._serialized_end=1054
-  _globals['_GETREQUEST']._serialized_start=1056
-  _globals['_GETREQUEST']._serialized_end=1131
-  _globals['_GETRESPONSE']._serialized_start=1133
-  _globals['_GETRESPONSE']._serialized_end=1257
-  _globals['_STATEMANAGER']._serialized_start=1318
-  _globals['_STATEMANAGER']._serialized_end=1815
+  _globals['_DESCRIBERESPONSE']._serialized_start=293
+  _globals['_DESCRIBERESPONSE']._serialized_end=433
+  _globals['_LOOKUPREQUEST']._serialized_start=435
+  _globals['_LOOKUPREQUEST']._serialized_end=511
+  _globals['_LOOKUPRESPONSE']._serialized_start=513
+  _globals['_LOOKUPRESPONSE']._serialized_end=591
+  _globals['_HOTREQUEST']._serialized_start=593
+  _globals['_HOTREQUEST']._serialized_end=668
+  _globals['_BINSREQUEST']._serialized_start=670
+  _globals['_BINSREQUEST']._serialized_end=775
+  _globals['_CHUNKRESPONSE']._serialized_start=778
+  _globals['_CHUNKRESPONSE']._serialized_end=915
+  _globals['_FILTERREQUEST']._serialized_start=917
+  _globals['_FILTERREQUEST']._serialized_end=979
+  _globals['_FILTERRESPONSE']._serialized_start=981
+  _globals['_FILTERRESPONSE']._serialized_end=1072
+  _globals['_GETREQUEST']._serialized_start=1074
+  _globals['_GETREQUEST']._serialized_end=1149
+  _globals['_GETRESPONSE']._serialized_start=1151
+  _globals['_GETRESPONSE']._serialized_end=1275
+  _globals['_STATEMANAGER']._serialized_start=1336
+  _globals['_STATEMANAGER']._serialized_end=1833
 # @@protoc_insertion_point(module_scope)

@@ -51,18 +51,20 @@ class DescribeRequest(_message.Message):
     def __init__(self, address: _Optional[_Union[Address, _Mapping]] = ...) -> None: ...
 
 class DescribeResponse(_message.Message):
-    __slots__ = ("meta", "complete", "layers", "keys", "bytes")
+    __slots__ = ("meta", "complete", "layers", "keys", "bytes", "beneath")
     META_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     LAYERS_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
+    BENEATH_FIELD_NUMBER: _ClassVar[int]
     meta: bytes
     complete: bytes
     layers: _containers.RepeatedCompositeFieldContainer[Layer]
     keys: int
     bytes: int
-    def __init__(self, meta: _Optional[bytes] = ..., complete: _Optional[bytes] = ..., layers: _Optional[_Iterable[_Union[Layer, _Mapping]]] = ..., keys: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+    beneath: int
+    def __init__(self, meta: _Optional[bytes] = ..., complete: _Optional[bytes] = ..., layers: _Optional[_Iterable[_Union[Layer, _Mapping]]] = ..., keys: _Optional[int] = ..., bytes: _Optional[int] = ..., beneath: _Optional[int] = ...) -> None: ...
 
 class LookUpRequest(_message.Message):
     __slots__ = ("address", "keys")
