@@ -104,6 +104,16 @@ def write_mark(directory: Path) -> None:
     draft.replace(directory / MARK_NAME)
 
 
+def mark_again(directory: Path) -> None:
+    """Mark a store that is open, if the mark was deleted between its check and the opening.
+
+    A state manager deletes superseded copies, and its replica looks at them to see whether they are of use: what was
+    opened then is a new, empty store, which must be recognised by the next who opens it.
+    """
+    if not (directory / MARK_NAME).exists():
+        write_mark(directory)
+
+
 def check_mark(directory: Path) -> None:
     """Check that a store is in this version's format.
 

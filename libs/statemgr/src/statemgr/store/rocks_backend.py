@@ -60,6 +60,7 @@ class RocksBackend:
         directory = store_directory(self._root, task, epoch)
         directories.prepare(directory)
         database = self._open_database(task, epoch, directory)
+        directories.mark_again(directory)
         store = RocksStore(task, epoch, directory, database, self._memory.full, lambda: self._forget(task, epoch))
         self._open[task, epoch] = store
         return store
