@@ -57,8 +57,8 @@ def wrong(simulation: Simulation, task: TaskId, key: str, read: Read) -> str | N
     confirmed one must also be of an owner that was not replaced longer ago than the lease.
     """
     history = simulation.watch.of(task)
-    if simulation.watch.anew and not read.confirmed:
-        return None  # it may be of the changelog that was there before
+    if simulation.watch.anew:
+        return None  # it may be of the changelog that was there before, until the owner is back
     found = read.found[0]
     expected = history.value_at(key_in_store(key), read.offset)
     value = found if isinstance(found, bytes) else None
