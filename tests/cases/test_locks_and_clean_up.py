@@ -21,7 +21,9 @@ from statemgr.types import TaskId
 from tests.cases.clusters import grown, owned_by, running, settled, work
 from tests.unit.statemgr.test_rocks import is_locked
 from tests.unit.towpath.stage import cluster as cluster_module
-from tests.unit.towpath.stage.cluster import STAGE, TASKS, Arrived, Cluster, Node, Rows, TimedBackend
+from tests.unit.towpath.stage.cluster import STAGE, TASKS, Cluster, Node
+from tests.unit.towpath.stage.journal import Arrived, Rows
+from tests.unit.towpath.stage.watched import TimedBackend
 from towpath.errors import TowpathError
 
 TASK = TaskId(STAGE, 0)

@@ -16,7 +16,8 @@ from statemgr.migration.ports import Pending
 from statemgr.types import TaskId
 from tests.cases.clusters import KEYS, Standstill, grown, moved, owned_by, running, settled, work
 from tests.unit.towpath.stage import cluster as cluster_module
-from tests.unit.towpath.stage.cluster import STAGE, TASKS, Node, WatchedProcessor, rows_of
+from tests.unit.towpath.stage.cluster import STAGE, TASKS, Node, rows_of
+from tests.unit.towpath.stage.watched import WatchedProcessor
 from towpath.stage.background import Finished
 
 
