@@ -14,7 +14,7 @@ from statemgr.layout import HOT_KEY
 from statemgr.state import TableSpec, TaskState, json_codec
 from statemgr.types import TaskId
 from tests.unit.statemgr.migration.world import TASK, World, meta
-from tests.unit.towpath.stage.cluster import STAGE, TASKS, Cluster, rows_of, stored
+from tests.unit.towpath.stage.cluster import STAGE, TASKS, Cluster, Node, rows_of, stored
 from tests.unit.towpath.stage.journal import Arrived, places
 from tests.unit.towpath.stage.plans import APP, SINK, SOURCE
 from towpath.operators.process import KeyedProcess, KeyState
@@ -190,6 +190,12 @@ def assert_fenced_in_order(cluster: Cluster, mark: int) -> None:
     assert all(place > fenced for task in tasks for place in places(events, Arrived, task))
 
 
+def lost(node: Node) -> float | None:
+    """How often a replica has met its fence."""
+    labels = {"stage": STAGE, "replica": node.name}
+    return node.metrics.registry.get_sample_value("towpath_producer_lost_total", labels)
+
+
 @pytest.mark.parametrize("call", ["begin", "flush", "commit"])
 def test_an_owner_that_sleeps_in_its_transaction_is_fenced_before_another_runs_its_tasks(call: str) -> None:
     cluster = two_of_one_stage()
@@ -208,6 +214,7 @@ def test_an_owner_that_sleeps_in_its_transaction_is_fenced_before_another_runs_i
     cluster.step()
     assert former.asleep
     assert not former.owned()
+    assert lost(former) == 1
     assert_fenced_in_order(cluster, mark)
     former.asleep = False
     cluster.assert_exact()
@@ -226,12 +233,14 @@ def test_an_owner_that_is_heard_but_does_not_let_go_is_fenced_with_all_its_tasks
     former.stuck = False
     cluster.step()
     assert not former.owned()
+    assert lost(former) == 1
     cluster.assert_exact()
 
 
 # --- 4: a second rescale forgot which keys had moved -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_task_that_moves_on_before_its_state_has_come_knows_what_each_owner_has() -> None:
     cluster = Cluster(LAZY, plan=stage_of(count_or_delete))
     for name in "abc":

@@ -60,6 +60,7 @@ class Node:
 
     Attributes:
         asleep: the replica gets no turns, and says nothing.
+        stuck: the replica gets no turns, though its heartbeats go on.
         stopping: it was asked to stop.
         left: it has stopped.
     """
@@ -74,8 +75,14 @@ class Node:
     coordinated: Coordinated = field(init=False)
     replica: Replica = field(init=False)
     asleep: bool = False
+    stuck: bool = False
     stopping: bool = False
     left: bool = False
+
+    @property
+    def works(self) -> bool:
+        """Whether the replica gets turns."""
+        return not self.asleep and not self.stuck
 
     def owned(self) -> dict[int, int]:
         """Partition → epoch of the tasks that run here."""
@@ -213,9 +220,9 @@ class Cluster:
             assert self.clock.monotonic_s() < end_s, f"{what}: not within {limit_s} s. {self.describe()}"
             self.step()
 
-    def settle(self) -> None:
-        """Take steps until every task runs where it should, and has all of its state."""
-        self.until("all tasks are where they should be, and done", self.settled)
+    def settle(self, limit_s: float = 300.0) -> None:
+        """Take steps until every task runs where it should, and has all of its state; everybody's waits add up."""
+        self.until("all tasks are where they should be, and done", self.settled, limit_s)
 
     def rest(self) -> None:
         """Take steps until all input is processed, committed and shown, whatever state is still elsewhere."""
@@ -279,7 +286,7 @@ class Cluster:
     # --- within a step ---
 
     def _turn(self, node: Node) -> None:
-        if not node.left:
+        if not node.left and not node.stuck:
             if node.replica._may_leave():
                 node.replica.finish()
                 node.left = True
@@ -309,7 +316,7 @@ class Cluster:
 
     def _check_owners(self) -> None:
         """I1: nobody who may still write owns what somebody else owns."""
-        owned = [partition for node in self.nodes.values() if not node.asleep for partition in node.owned()]
+        owned = [partition for node in self.nodes.values() if node.works for partition in node.owned()]
         assert len(owned) == len(set(owned)), f"two owners: {self.describe()}"
 
     def _stores(self, name: str) -> tuple[StoreBackend, ReaderBackend]:
