@@ -201,6 +201,7 @@ def _refused(manager: StateManager, target: int) -> bool:
 def test_a_read_of_the_living_owner_is_confirmed_once_the_log_is_read(control, owner, serve):
     control.create()
     control.assign(1, "a")
+    control.done(1, "a")
     owner.start()
     manager = serve()
     manager.await_answer(2)

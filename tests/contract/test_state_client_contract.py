@@ -38,8 +38,8 @@ BELOW = Layer("z", 0, "elsewhere:1")
 LIMITS = ServiceSettings(look_up_bytes=4096, chunk_bytes=4096, filter_step=50)
 
 
-def meta(offset: int) -> StoreMeta:
-    return StoreMeta("T", offset, 1_000 + offset, 1, PROGRESS)
+def meta(offset: int, progress: Progress = PROGRESS) -> StoreMeta:
+    return StoreMeta("T", offset, 1_000 + offset, 1, progress)
 
 
 def key(name: str) -> bytes:
@@ -351,6 +351,21 @@ def test_a_read_of_a_live_task_is_confirmed_within_the_lease(holder):
     assert holder.client.get("a", TASK, 1, [b"x"], TIMEOUT_S).result().confirmed
 
 
+@pytest.mark.parametrize("progress", [None, Progress(1, {}), Progress(2, {})])
+@pytest.mark.parametrize("done", [None, 1, 2])
+def test_a_read_is_flagged_until_the_owner_has_committed_or_says_that_it_is_complete(holder, progress, done):
+    """Its store may be empty, or half restored, when the log says that it may begin."""
+    holder.assign(2, "a", Layer("z", 1))
+    holder.caught_up_s = SystemClock().monotonic_s()
+    if done is not None:
+        holder.log(Done(*TASK, done, "a"))
+    store = holder.store(2)
+    if progress is not None:
+        store.write([incomplete()], meta(4, progress))
+    read = holder.client.get("a", TASK, 1, [b"x"], TIMEOUT_S).result()
+    assert read.confirmed == (done == 2 or (progress is not None and progress.epoch == 2))
+
+
 def test_a_read_of_a_task_that_was_released_or_moved_is_flagged_with_the_owner_s_name(holder):
     holder.assign(1, "a")
     holder.store().write([(key("x"), b"1")], meta(4))
@@ -364,7 +379,7 @@ def test_a_read_of_a_task_that_was_released_or_moved_is_flagged_with_the_owner_s
 
 def test_a_read_while_a_former_owner_may_be_at_work_is_flagged(holder):
     holder.assign(2, "a", Layer("z", 1), waits_for=(Tenure("z", 1),))
-    holder.store(2).write([incomplete()], meta(4))
+    holder.store(2).write([incomplete()], meta(4, Progress(2, {})))
     holder.caught_up_s = SystemClock().monotonic_s()
     read = holder.client.get("a", TASK, 1, [b"x"], TIMEOUT_S).result()
     assert (read.found, read.confirmed) == ((Found.UNKNOWN,), False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from statemgr.control.view import ControlView
 from statemgr.migration.ports import Found
+from statemgr.store.base import StoreMeta
 from statemgr.types import TaskId
 
 
@@ -19,7 +20,8 @@ class Read:
         offset: its X.
         found: for each key its value, or why there is none; ``UNKNOWN``: it is still at another holder. May be shorter
             than asked where the answer would be too large.
-        confirmed: whether the copy was the owner's within the lease; if not, it may be out of date.
+        confirmed: whether the copy was the owner's within the lease, and as new as its last commit; if not, it may be
+            out of date.
         owner: the task's owner as far as the control log was read; None: the log names none.
     """
 
@@ -53,3 +55,14 @@ def owns(view: ControlView, task: TaskId, epoch: int, replica: str) -> bool:
         return False
     released = known.released is not None and known.released.epoch >= epoch
     return view.may_start(task, replica) and not released
+
+
+def is_claimed(view: ControlView, task: TaskId, epoch: int, meta: StoreMeta | None) -> bool:
+    """Whether the owner has committed under this epoch, so that its copy is as new as the changelog.
+
+    Before that it may still be empty, or half restored, although the log says that the owner may begin.
+    """
+    known = view.tasks.get(task)
+    if known is not None and known.complete and known.epoch == epoch:
+        return True
+    return meta is not None and meta.progress is not None and meta.progress.epoch == epoch

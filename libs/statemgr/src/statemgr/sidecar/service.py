@@ -22,6 +22,7 @@ from statemgr.sidecar.key_filter import FilterBuilder, KeyFilter
 from statemgr.sidecar.readers import ReaderBackend, StoreReader
 from statemgr.sidecar.reads import Read
 from statemgr.sidecar.superseded import Copy, needed, superseded
+from statemgr.store.base import StoreMeta
 from statemgr.types import TaskId
 
 log = logging.getLogger(__name__)
@@ -134,11 +135,14 @@ class StateService:
         epoch = self._newest(task)
         wanted = [store_key(changelog_key(table, key)) for key in keys]
         limit = self._settings.look_up_bytes
-        found = self._read(
-            task, epoch, -1, timeout_s, lambda reader: answers.look_up(reader, epoch, wanted, limit), fresh=True
-        )
+
+        def work(reader: StoreReader) -> tuple[LookedUp, StoreMeta | None]:
+            return answers.look_up(reader, epoch, wanted, limit), reader.meta()
+
+        found, meta = self._read(task, epoch, -1, timeout_s, work, fresh=True)
         view = self._view()
-        confirmed = self._within_lease() and reads.owns(view, task, epoch, self.name)
+        owns = reads.owns(view, task, epoch, self.name) and reads.is_claimed(view, task, epoch, meta)
+        confirmed = self._within_lease() and owns
         return Read(epoch, found.offset, found.found, confirmed, reads.owner(view, task))
 
     def copies(self) -> list[Copy]:
