@@ -34,7 +34,7 @@ from towpath.coordinator.messages import Copy, HolderBeat, MoveRequest, ScaleReq
 from towpath.coordinator.topics import prepare_control_topic
 from towpath.coordinator.views import stage_status
 from towpath.query.plan import StagePlan
-from towpath.stage.background import at_once
+from towpath.stage.background import Spawn, at_once
 from towpath.stage.coordinated import Coordinated
 from towpath.stage.joining import Identity, Lines, wire
 from towpath.stage.metrics import StageMetrics
@@ -102,6 +102,8 @@ class Cluster:
         plan: one stage, that reads :data:`SOURCE`; by default one that counts auctions.
         state_dir: where RocksDB stores are kept; None: stores in memory.
         chunk_bytes: size of a state manager's chunks; small ones make many.
+        limits: the coordinator's deadlines.
+        spawn: runs what replicas do beside their loops.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class Cluster:
         state_dir: Path | None = None,
         chunk_bytes: int = 1 << 18,
         limits: Limits = QUICK,
+        spawn: Spawn = at_once,
     ) -> None:
         self.clock = ManualClock()
         self.kafka = FakeKafka(self.clock)
@@ -124,6 +127,7 @@ class Cluster:
         self.cut: set[str] = set()
         self.sent: list[dict[str, Any]] = []
         self._state_dir = state_dir
+        self._spawn = spawn
         self._settings = ServiceSettings(chunk_bytes=chunk_bytes)
         self._writer = InputWriter(self.kafka, [self.plan])
         stage = StageFacts(STAGE, TASKS, stateful=True)
@@ -168,7 +172,7 @@ class Cluster:
             node.link,
             {},
             lambda: f"{node.name}:1",
-            at_once,
+            self._spawn,
             lambda: False,
             self.clock.advance,
             lambda: None,

@@ -116,7 +116,8 @@ class MigrationJob:
         keys = list(store_keys)
         here = {key for key in keys if self.store.has_bin(key[0])}  # its bin has come since it was found missing
         absent = self._absence.among([key for key in keys if key not in here])
-        self.store.install([(key, None) for key in absent])
+        if absent:
+            self.store.install([(key, None) for key in absent])
         self._resolved |= here.union(absent)
         self._look_ups.add(key for key in keys if key not in self._resolved)
         if self._works:
