@@ -12,6 +12,7 @@
 
     hint "prepare" ──▶ prepared: store opened or copied, state manager warm; used if the assignment comes
 
+A task of a restart also waits for the others, see :mod:`towpath.stage.restarting`.
 Pure of waiting: what takes time is a :class:`~statemgr.migration.ports.Pending` that is looked at once a turn.
 """
 
