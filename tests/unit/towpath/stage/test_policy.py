@@ -7,6 +7,7 @@ import pytest
 from towpath.stage.policy import (
     CommitLimits,
     TransactionFacts,
+    alert_batch_records,
     breath_s,
     first_batch_records,
     next_batch_records,
@@ -72,3 +73,11 @@ def test_the_first_batch_is_small(most: int, expected: int) -> None:
 )
 def test_batches_are_apart_under_light_load_only(since_batch_s: float, backlog: bool, expected: float) -> None:
     assert breath_s(since_batch_s, 0.02, backlog) == pytest.approx(expected)
+
+
+def test_a_batch_is_short_while_a_release_may_be_asked_for():
+    assert alert_batch_records(256, 4, 0.0) == 4
+    assert alert_batch_records(256, 4, 0.0001) == 100
+    assert alert_batch_records(256, 4, 0.00001) == 256
+    assert alert_batch_records(256, 4, 1.0) == 4
+    assert alert_batch_records(2, 4, 1.0) == 2

@@ -116,11 +116,14 @@ class Coordinated:
         """What the log says so far."""
         return self._control.view
 
-    def alert(self, owned: Mapping[int, OwnedTask]) -> bool:
-        """Whether a move is near: the loop then takes small batches and looks at the log often (R16)."""
-        if self._clock.monotonic_s() < self._alert_until_s or self._arrivals.waiting:
-            return True
-        return any(task.migration is not None for task in owned.values())
+    @property
+    def alert(self) -> bool:
+        """Whether a move is near: a release may be asked for, so batches are to be short (R16)."""
+        return self._clock.monotonic_s() < self._alert_until_s
+
+    def watchful(self, owned: Mapping[int, OwnedTask]) -> bool:
+        """Whether the loop is to look at the log and at what is on its way often."""
+        return self.alert or self._arrivals.waiting or any(task.migration is not None for task in owned.values())
 
     @property
     def copying(self) -> bool:

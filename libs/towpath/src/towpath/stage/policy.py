@@ -15,6 +15,9 @@ BATCH_TARGET_S = 1.0
 Built-in operators never come near it; user code that takes milliseconds a record does.
 """
 
+ALERT_BATCH_S = 0.01
+"""Longest time that a batch is meant to take while a move is near: half of the 20 ms that a release may take (R16)."""
+
 FIRST_BATCH_PART = 64
 """The first batch is this part of the largest: 312 JSON records, which take 10 s at 32 ms each.
 
@@ -89,6 +92,19 @@ def breath_s(since_batch_s: float, interval_s: float, backlog: bool) -> float:
 def first_batch_records(most: int) -> int:
     """Records of the first batch, before anything is known of the operators' pace."""
     return max(1, most // FIRST_BATCH_PART)
+
+
+def alert_batch_records(records: int, least: int, record_s: float) -> int:
+    """Most records of a batch while a release may be asked for at any moment.
+
+    Args:
+        records: the same at other times.
+        least: what the fixed cost of a batch asks for.
+        record_s: seconds that a record of the last batch took; 0: unknown.
+    """
+    if record_s <= 0:
+        return min(records, least)
+    return min(records, max(least, int(ALERT_BATCH_S / record_s)))
 
 
 def next_batch_records(records: int, most: int, taken: int, took_s: float) -> int:

@@ -38,6 +38,7 @@ from towpath.stage.phases import Phase, PhaseMachine
 from towpath.stage.policy import (
     CommitLimits,
     TransactionFacts,
+    alert_batch_records,
     breath_s,
     first_batch_records,
     next_batch_records,
@@ -70,10 +71,17 @@ NO_ANSWER = (ProducerLostError, RetryableKafkaError)
 
 @dataclass(frozen=True)
 class Controls:
-    """How the outside reaches into a replica: its stop request, and interruptible pauses."""
+    """How the outside reaches into a replica.
+
+    Attributes:
+        stopping: whether it was asked to stop.
+        pause: waits that many seconds; a stop request ends it.
+        draining: told again and again while the replica, asked to stop, waits for its tasks to be moved away.
+    """
 
     stopping: Callable[[], bool]
     pause: Callable[[float], object]
+    draining: Callable[[], object] = lambda: None
 
 
 @dataclass
@@ -114,7 +122,8 @@ class Replica:
             else settings.json_batch_records
         )
         self._batch_records = first_batch_records(self._most_records)
-        self._alert_records = first_batch_records(self._most_records)
+        self._least_records = first_batch_records(self._most_records)
+        self._record_s = 0.0
         self._consumer = kafka.consumer(name=settings.replica)
         self._coordinated = coordinated
         self._transactor = Transactor(
@@ -321,7 +330,10 @@ class Replica:
         """Whether the replica was asked to stop and nobody waits for its tasks to be moved away first (R20)."""
         if not self._controls.stopping():
             return False
-        return self._coordinated is None or self.phase is not Phase.RUNNING or self._coordinated.may_leave(self._tasks)
+        if self._coordinated is None or self.phase is not Phase.RUNNING or self._coordinated.may_leave(self._tasks):
+            return True
+        self._controls.draining()
+        return False
 
     def _acquire_planned(self, topics: Topics) -> None:
         ownership = Ownership(
@@ -414,6 +426,7 @@ class Replica:
             self._processor.process(messages)
         finally:  # also for a batch that outlasts its transaction, which otherwise would be tried again as it was
             took_s = self._clock.monotonic_s() - began_s
+            self._record_s = took_s / len(messages)
             self._batch_records = next_batch_records(self._batch_records, self._most_records, len(messages), took_s)
 
     def _commit(
@@ -444,7 +457,11 @@ class Replica:
 
     @property
     def _alert(self) -> bool:
-        return self._coordinated is not None and self._coordinated.alert(self._tasks)
+        return self._coordinated is not None and self._coordinated.alert
+
+    @property
+    def _watchful(self) -> bool:
+        return self._coordinated is not None and self._coordinated.watchful(self._tasks)
 
     @property
     def _copying(self) -> bool:
@@ -454,7 +471,7 @@ class Replica:
         """Let records gather; while a move is near, with an eye on the control log."""
         self._at("waiting for input")
         while (left_s := self._breath_left_s()) > 0:
-            if self._coordinated is None or not self._alert or self._controls.stopping():
+            if self._coordinated is None or not self._watchful or self._controls.stopping():
                 self._controls.pause(left_s)  # which a stop request ends
                 return
             self._controls.pause(max(LEAST_WAIT_S, min(left_s, ALERT_S)))  # a clock need not feel less
@@ -464,11 +481,15 @@ class Replica:
         return breath_s(self._clock.monotonic_s() - self._batch_s, self._batch_interval_s, self._backlog)
 
     def _batch_limit(self) -> int:
-        return min(self._batch_records, self._alert_records) if self._alert else self._batch_records
+        return (
+            alert_batch_records(self._batch_records, self._least_records, self._record_s)
+            if self._alert
+            else self._batch_records
+        )
 
     def _poll_timeout_s(self) -> float:
         if not self._transactor.open:
-            return ALERT_S if self._alert or self._copying else IDLE_WAIT_S
+            return ALERT_S if self._watchful or self._copying else IDLE_WAIT_S
         return 0.0 if self._backlog else max(LEAST_WAIT_S, self._limits.interval_s - self._transactor.open_s)
 
     def _states(self) -> dict[int, TaskState]:
