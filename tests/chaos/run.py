@@ -28,6 +28,9 @@ RATE = 1500
 
 LEAST_HAND_OVERS = 2
 
+MORE_CHANGES = 4
+"""Two make a hand-over there and back; as many again where the first find an owner that is still restarting."""
+
 EFFECT_LIMIT_S = 15.0
 """Until a newcomer is a member: it loads its runtime in two seconds, on a busy machine some times that."""
 
@@ -95,6 +98,7 @@ def run_schedule(seed: int, broker: LocalBroker, app: str, work_dir: Path, *, st
             told.began_s = time.monotonic()
             with Load(broker.bootstrap, cluster.source, partitions=PARTITIONS, rate=RATE, seed=seed) as load:
                 _Performance(cluster, broker, told).carry_out(changes)
+                _hand_over_more(cluster, told)
                 load.stop()
                 told.add(f"load stopped after {load.sent} events")
                 cluster.await_settled()
@@ -116,6 +120,17 @@ def run_schedule(seed: int, broker: LocalBroker, app: str, work_dir: Path, *, st
     strikes = sum(len(change.strikes) for change in changes)
     took_s = round(time.monotonic() - began_s, 1)
     return Outcome(seed, load.sent, len(outputs), strikes, sum(moved.values()), most, took_s)
+
+
+def _hand_over_more(cluster: Cluster, told: Told) -> None:
+    """Go on until a task has been handed over twice: what was struck may have kept the schedule's moves from coming."""
+    for _ in range(MORE_CHANGES):
+        if max(hand_overs(cluster.control()[1], STAGE).values(), default=0) >= LEAST_HAND_OVERS:
+            return
+        count = 1 if len(cluster.working(STAGE)) > 1 else 2
+        told.add(f"scale to {count}, since no task was handed over twice")
+        cluster.scale(STAGE, count)
+        cluster.await_settled()
 
 
 class _Performance:

@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass
 from enum import StrEnum
 
-CHANGES = (3, 5)
-"""Least and most changes of size of a schedule: ten to fifteen seconds on an idle machine."""
+CHANGES = (3, 4)
+"""Least and most changes of size of a schedule: about ten seconds on an idle machine."""
 
 LEAST, MOST = 1, 3
 """Replicas of the stage."""
@@ -15,10 +15,10 @@ LEAST, MOST = 1, 3
 NEXT_GAP_S = 1.0
 """Between a change of size and one that comes while it is still under way."""
 
-REST_GAPS_S = (1.5, 3.0)
+REST_GAPS_S = (1.0, 2.0)
 """After other changes of size, from when the newcomers are there: a move takes half a second on an idle machine."""
 
-REST_S = 2.0
+REST_S = 1.0
 """After the last change and what befalls it, before the load ends."""
 
 SILENT_S = 3.0
