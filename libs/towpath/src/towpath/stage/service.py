@@ -62,7 +62,7 @@ def _run(plan: StagePlan, settings: StageSettings, signals: StopSignals) -> int:
         backend,
         clock,
         metrics,
-        Controls(stop.is_set, stop.wait),
+        Controls(stop.is_set, stop.wait, signals.draining),
         coordinated=coordinated,
     )
     signals.at_work_on = lambda: replica.work.what

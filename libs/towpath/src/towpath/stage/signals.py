@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 
@@ -21,7 +22,8 @@ EXIT_OVERDUE = 0
 EXIT_SECOND_SIGNAL = 130
 
 LEAVE_LIMIT_S = 9.0
-"""A replica is gone 10 s after SIGTERM, whatever broker and disk do; one second of it for a busy machine.
+"""A replica is gone 10 s after SIGTERM, or after its tasks were moved away, whatever broker and disk do; one second of it
+for a busy machine.
 
 Leaving late is no less safe than a crash: what is not committed is done again by the next owner.
 """
@@ -42,6 +44,7 @@ class StopSignals:
     def __init__(self) -> None:
         self.event = threading.Event()
         self.at_work_on: Callable[[], str] = lambda: "starting"
+        self._leave_at_s = float("inf")
         self._received, self._wake_up = socket.socketpair()
         self._wake_up.setblocking(False)
         signal.set_wakeup_fd(self._wake_up.fileno())
@@ -49,11 +52,17 @@ class StopSignals:
             signal.signal(number, _leave_it_to_the_thread)
         threading.Thread(target=self._watch, name="signals", daemon=True).start()
 
+    def draining(self) -> None:
+        """Let the limit begin anew: the process is not stuck, it waits for its tasks to be moved away (R20)."""
+        self._leave_at_s = time.monotonic() + LEAVE_LIMIT_S
+
     def _watch(self) -> None:
         self._await_signal(None)
+        self.draining()
         self.event.set()
-        if self._await_signal(LEAVE_LIMIT_S):
-            os._exit(EXIT_SECOND_SIGNAL)
+        while (left_s := self._leave_at_s - time.monotonic()) > 0:
+            if self._await_signal(left_s):
+                os._exit(EXIT_SECOND_SIGNAL)
         log.warning("left without the last commit; the next owner goes on from the one before", at=self.at_work_on())
         os._exit(EXIT_OVERDUE)
 
