@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import polars as pl
 
 from statemgr.layout import split_changelog_key
+from statemgr.migration.layered import record_of
 from statemgr.store import RocksBackend, RocksSettings, StoreMeta
+from statemgr.store.directories import stores_under
 from statemgr.types import TaskId
 from towpath.errors import SettingsError
 from towpath.query.plan import StagePlan
-from towpath.stage.assignment import STATIC_EPOCH
-
-K = TypeVar("K")
 
 _SCHEMA = {"table": pl.String, "partition": pl.Int32, "key": pl.Binary, "value": pl.String}
 _BIN_BYTES = 1
@@ -25,13 +25,13 @@ def dump_state(plan: StagePlan, state_dir: Path, output: Path) -> int:
     """Write every entry of a stage's tables to a Parquet file.
 
     Values are JSON, as the tables' codecs write them; bytes that are no text show as escapes. A task may have stores
-    with several replicas from earlier plans; see :func:`newest`.
+    of several replicas and epochs; see :func:`newest`.
 
     Returns:
         Number of entries.
 
     Raises:
-        SettingsError: there are no stores of the stage under ``state_dir``.
+        SettingsError: there are no stores of the stage under ``state_dir``, or only a part of a task's state.
         StoreLockedError: the stage is running.
     """
     latest = latest_stores(plan, state_dir)
@@ -40,49 +40,68 @@ def dump_state(plan: StagePlan, state_dir: Path, output: Path) -> int:
             f"no stores of stage {plan.name} of {plan.app} under {state_dir}; name the directory with --state-dir"
         )
     names = {table.id: table.name for table in plan.tables}
-    rows = [row for task, root in latest.items() for row in _entries(root, task, names)]
+    for task, store in latest.items():
+        if not store.complete:
+            raise SettingsError(
+                f"{task} had only a part of its state when it was stopped, in {store.root} under epoch {store.epoch}: "
+                "start the stage again, and stop it once towpath tasks says that every task is complete"
+            )
+    rows = [row for task, store in latest.items() for row in _entries(store, task, names)]
     frame = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
     output.parent.mkdir(parents=True, exist_ok=True)
     frame.write_parquet(output)
     return frame.height
 
 
-def latest_stores(plan: StagePlan, state_dir: Path) -> dict[TaskId, Path]:
-    """Task → replica directory that holds its newest store."""
-    found: dict[TaskId, dict[Path, StoreMeta]] = {}
-    for directory in sorted((state_dir / plan.app).glob(f"{plan.name}-*/{plan.name}/*@{STATIC_EPOCH}")):
-        root = directory.parents[1]
-        task = TaskId(plan.name, int(directory.name.partition("@")[0]))
-        backend = _backend(root)
-        try:
-            meta = backend.open(task, STATIC_EPOCH).meta()
-        finally:
-            backend.close()
-        if meta is not None:
-            found.setdefault(task, {})[root] = meta
+@dataclass(frozen=True)
+class Found:
+    """A store of a task.
+
+    Attributes:
+        root: directory of the replica that has it.
+        epoch: its epoch.
+        complete: whether all of the task's state is in it.
+    """
+
+    root: Path
+    epoch: int
+    complete: bool = True
+
+
+def latest_stores(plan: StagePlan, state_dir: Path) -> dict[TaskId, Found]:
+    """Task → its newest store, over all replicas and epochs."""
+    found: dict[TaskId, dict[Found, StoreMeta]] = {}
+    for stage_dir in sorted((state_dir / plan.app).glob(f"*/{plan.name}")):
+        with closing(_backend(stage_dir.parent)) as backend:
+            for task, epoch in stores_under(stage_dir.parent):
+                store = backend.open(task, epoch)
+                meta = store.meta()
+                if meta is not None and task.stage == plan.name:
+                    item = Found(stage_dir.parent, epoch, record_of(store) is None)
+                    found.setdefault(task, {})[item] = meta
     return {task: newest(stores) for task, stores in found.items()}
 
 
-def newest(stores: Mapping[K, StoreMeta]) -> K:
+def newest(stores: Mapping[Found, StoreMeta]) -> Found:
     """Which store of a task was written last; there must be one at least.
 
     Offsets of one changelog tell more than the clocks of several machines. Those of a changelog that was made anew say
-    nothing about the former one, so the changelog that was committed to last is chosen first.
+    nothing about the former one, so the changelog that was committed to last is chosen first. Of two stores that stand
+    at the same offset the one that has all of the state is chosen.
     """
     changelog = max(stores.values(), key=lambda meta: meta.committed_at_ms).topic_id
-    return max((key for key, meta in stores.items() if meta.topic_id == changelog), key=lambda key: stores[key].offset)
+    return max(
+        (store for store, meta in stores.items() if meta.topic_id == changelog),
+        key=lambda store: (stores[store].offset, store.complete, store.epoch),
+    )
 
 
-def _entries(root: Path, task: TaskId, names: dict[int, str]) -> Iterator[tuple[str, int, bytes, str]]:
-    backend = _backend(root)
-    try:
-        with backend.open(task, STATIC_EPOCH).scan() as entries:
-            for stored, value in entries:
-                table, key = split_changelog_key(stored[_BIN_BYTES:])
-                if table in names:
-                    yield names[table], task.partition, key, value.decode(errors="backslashreplace")
-    finally:
-        backend.close()
+def _entries(store: Found, task: TaskId, names: dict[int, str]) -> Iterator[tuple[str, int, bytes, str]]:
+    with closing(_backend(store.root)) as backend, backend.open(task, store.epoch).scan() as entries:
+        for stored, value in entries:
+            table, key = split_changelog_key(stored[_BIN_BYTES:])
+            if table in names:
+                yield names[table], task.partition, key, value.decode(errors="backslashreplace")
 
 
 def _backend(root: Path) -> RocksBackend:
