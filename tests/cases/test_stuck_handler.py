@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -37,7 +38,7 @@ def stage(handler: Handler) -> StagePlan:
     return StagePlan(plan.app, plan.name, plan.inputs, (before, *plan.operators), plan.outputs, plan.tables)
 
 
-def stuck() -> tuple[Cluster, Standstill, str]:
+def stuck(beside: Sequence[int] = ()) -> tuple[Cluster, Standstill, str]:
     """A cluster of two whose owner of the poisoned record's partition is in its handler, for ever."""
     handler = Handler()
     cluster = Cluster(Manner(strategy=Strategy.HYBRID), plan=stage(handler))
@@ -48,7 +49,7 @@ def stuck() -> tuple[Cluster, Standstill, str]:
     cluster.rest()
     node = cluster.nodes[cluster.owners()[POISON % TASKS]]
     handler.standstill = Standstill(cluster, node)
-    cluster.write(rows_of([POISON]))
+    cluster.write(rows_of([POISON, *beside]))
     handler.standstill.begin()
     return cluster, handler.standstill, node.name
 
@@ -81,6 +82,18 @@ def test_health_turns_red_and_names_partition_offset_and_age() -> None:
     said = stalled(replica, clock, STALL_S) or ""
     assert f"processing a batch from {SOURCE}[1] offset 10 for 3" in said
     assert "(limit 30 s)" in said
+    standstill.go_on()
+    cluster.assert_exact()
+
+
+def test_every_partition_of_the_batch_is_named_since_any_may_be_the_one_to_blame() -> None:
+    cluster, standstill, name = stuck(beside=[POISON + TASKS, POISON + 2, POISON + 2 * TASKS])
+    replica, clock = cluster.nodes[name].replica, cluster.clock
+    beat(cluster, name, STALL_S)
+    said = stalled(replica, clock, STALL_S) or ""
+    assert {f"{SOURCE}[1] offset 10", f"{SOURCE}[3] offset 10"} <= set(
+        said.removeprefix("processing a batch from ").partition(" for ")[0].split(", ")
+    )
     standstill.go_on()
     cluster.assert_exact()
 

@@ -49,6 +49,7 @@ from towpath.stage.settings import Guarantee, StageSettings
 from towpath.stage.tasks import OwnedTask, owner_index
 from towpath.stage.topics import prepare_topics
 from towpath.stage.transaction import END_TIMEOUT_S, FINAL_END_TIMEOUT_S, Transactor
+from towpath.stage.work import Work, batch_named
 
 log = structlog.get_logger()
 
@@ -82,14 +83,6 @@ class Controls:
     stopping: Callable[[], bool]
     pause: Callable[[float], object]
     draining: Callable[[], object] = lambda: None
-
-
-@dataclass
-class Work:
-    """What the replica is at right now, for the watchdog."""
-
-    since_s: float
-    what: str = "starting"
 
 
 class Replica:
@@ -420,8 +413,8 @@ class Replica:
         return Topics(self._plan, infos)
 
     def _process_timed(self, messages: Sequence[Message]) -> None:
-        first, began_s = messages[0], self._clock.monotonic_s()
-        self._at(f"processing a batch from {first.topic()}[{first.partition()}] offset {first.offset()}")
+        began_s = self._clock.monotonic_s()
+        self._at(batch_named(messages))
         try:
             self._processor.process(messages)
         finally:  # also for a batch that outlasts its transaction, which otherwise would be tried again as it was
@@ -495,7 +488,7 @@ class Replica:
     def _states(self) -> dict[int, TaskState]:
         return {partition: task.state for partition, task in self._tasks.items() if task.state is not None}
 
-    def _at(self, what: str) -> None:
+    def _at(self, what: str | Callable[[], str]) -> None:
         self.work = Work(self._clock.monotonic_s(), what)
 
     def _phase_changed(self, phase: Phase) -> None:

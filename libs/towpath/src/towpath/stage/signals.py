@@ -22,8 +22,8 @@ EXIT_OVERDUE = 0
 EXIT_SECOND_SIGNAL = 130
 
 LEAVE_LIMIT_S = 9.0
-"""A replica is gone 10 s after SIGTERM, or after its tasks were moved away, whatever broker and disk do; one second of it
-for a busy machine.
+"""A replica is gone 10 s after SIGTERM, or after its tasks were moved away, whatever broker and disk do; one second of
+it for a busy machine.
 
 Leaving late is no less safe than a crash: what is not committed is done again by the next owner.
 """
