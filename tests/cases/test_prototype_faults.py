@@ -67,10 +67,7 @@ def expected(rows: Sequence[Row], function: Any) -> tuple[dict[bytes, int], dict
 
 def assert_equals_a_batch(cluster: Cluster, function: Any) -> None:
     cluster.rest()
-    for partition in range(TASKS):
-        migration = cluster.task(partition).migration
-        if migration is not None:
-            migration.hurry()
+    cluster.hurry()
     cluster.settle()
     state, outputs = expected(cluster.sent, function)
     found: dict[int, list[int]] = {}

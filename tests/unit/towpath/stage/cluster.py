@@ -198,6 +198,13 @@ class Cluster:
         """What ``towpath move`` asks for."""
         self.coordinator.move(MoveRequest(stage=STAGE, partition=partition, replica=replica))
 
+    def hurry(self) -> None:
+        """Let all state come that is still elsewhere, whatever the strategy."""
+        for partition in self.owners():
+            migration = self.task(partition).migration
+            if migration is not None:
+                migration.hurry()
+
     def drain(self, name: str) -> None:
         """SIGTERM to a replica."""
         self.nodes[name].stopping = True

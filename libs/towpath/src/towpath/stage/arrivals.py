@@ -118,13 +118,11 @@ class Arrivals:
         """Move every arriving task on as far as it goes; gives those that may run."""
         self._opener.turn()
         self._preparations.turn(COPY_BUDGET_S)
-        arrived = []
-        for task, arrival in list(self._arriving.items()):
-            ready = self._move_on(task, arrival, view)
-            if ready is not None:
-                del self._arriving[task]
-                arrived.append(ready)
-        return arrived
+        moved = {task: self._move_on(task, arrival, view) for task, arrival in list(self._arriving.items())}
+        arrived = {task: ready for task, ready in moved.items() if ready is not None}
+        for task in arrived:  # only now: where one fails, all of them are dropped
+            del self._arriving[task]
+        return list(arrived.values())
 
     def restored(self) -> list[Done]:
         """What the log is to be told, once, of tasks that wait for the others of a restart."""

@@ -362,15 +362,15 @@ class Replica:
         """Let go of tasks that are no longer ours, and take those that are now."""
         self._at("following the control log")
         changes = coordinated.turn(self._tasks, self.phase)
+        for task in changes.arrived:  # before the commit, so that one that fails drops them like all others
+            self._tasks[task.id.partition] = task
+            self._consumer.add(task.reads_from())
+            log.info("owns", task=str(task.id), epoch=task.epoch, complete=task.migration is None)
         if changes.leaving or changes.facts:
             self._commit(leaving=changes.leaving, facts=changes.facts)
             coordinated.committed(changes.facts)
         for task in changes.leaving:
             self._let_go(coordinated, task)
-        for task in changes.arrived:
-            self._tasks[task.id.partition] = task
-            self._consumer.add(task.reads_from())
-            log.info("owns", task=str(task.id), epoch=task.epoch, complete=task.migration is None)
         if (changes.leaving or changes.arrived) and self._topics is not None:
             self._processor.own(self._tasks, self._topics)
 
