@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 
 from tests.simulation.coverage import Coverage, table
 from tests.simulation.run import Failure, attempt, run_seed
@@ -61,10 +62,10 @@ def _one_by_one(seeds: Sequence[int], *, trace: bool) -> int:
 
 def _on_all_cores(seeds: range, processes: int) -> int:
     started_s, done, shown_s, coverage = time.monotonic(), 0, time.monotonic(), Coverage()
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        for seed, outcome in pool.imap(attempt, seeds, CHUNK):
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        for seed, outcome in pool.map(attempt, seeds, chunksize=CHUNK):
             if isinstance(outcome, str):
-                pool.terminate()
+                pool.shutdown(wait=False, cancel_futures=True)
                 print(_explained(seed, outcome))
                 return 1
             done += 1

@@ -10,8 +10,10 @@ from statemgr.errors import StateError
 from statemgr.testing.kafka import FakeKafka
 from statemgr.types import TaskId
 from tests.simulation.application import APP, STAGE
+from tests.simulation.clocks import ProcessClock
+from tests.simulation.lanes import Process
 from tests.simulation.network import Network
-from tests.simulation.world import Process, ProcessClock, World
+from tests.simulation.world import World
 from towpath.coordinator.coordinator import TRANSIENT, Coordinator
 from towpath.coordinator.errors import NotLeadingError, RefusedError
 from towpath.coordinator.facts import StageFacts

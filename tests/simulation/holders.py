@@ -9,8 +9,9 @@ from typing import Any, Generic, TypeVar
 from statemgr.errors import HolderUnavailableError
 from statemgr.migration.ports import Address, Chunk, Description, LookedUp, Pending
 from statemgr.sidecar.key_filter import KeyFilter
+from tests.simulation.lanes import Process
 from tests.simulation.network import Network
-from tests.simulation.world import Process, World
+from tests.simulation.world import World
 
 T = TypeVar("T")
 

@@ -11,13 +11,15 @@ from statemgr.errors import MissingStateError, OpenScanError, StateError, StoreC
 from statemgr.testing.kafka import FakeKafka
 from statemgr.types import TaskId
 from tests.simulation.application import APP, STAGE, Counting
+from tests.simulation.clocks import ProcessClock
 from tests.simulation.coordinators import Coordinators, SimulatedLink
 from tests.simulation.coverage import STATES
 from tests.simulation.disks import Disk, SlowBackend
 from tests.simulation.holders import Directory, NetworkStateClient, Running, address_of
+from tests.simulation.lanes import Process
 from tests.simulation.network import Network
 from tests.simulation.state_managers import StateManager
-from tests.simulation.world import Process, ProcessClock, World
+from tests.simulation.world import World
 from towpath.errors import TowpathError
 from towpath.query.plan import StagePlan
 from towpath.stage.coordinated import Coordinated, Identity

@@ -13,7 +13,8 @@ from typing import Any
 
 from statemgr.control.records import Strategy
 from tests.simulation import faults
-from tests.simulation.schedule import ANY, Flavour, Kind
+from tests.simulation.kinds import Kind
+from tests.simulation.schedule import ANY, Flavour
 
 MOVES: Mapping[Kind, float] = {Kind.MOVE: 40, Kind.SCALE: 15}
 """Many changes of owner."""

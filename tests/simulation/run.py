@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import hashlib
 import logging
@@ -13,10 +14,14 @@ from dataclasses import dataclass, replace
 import structlog
 
 from tests.simulation.coverage import Coverage
+from tests.simulation.lanes import Event
 from tests.simulation.schedule import Schedule, plan
 from tests.simulation.simulation import Simulation
-from tests.simulation.world import Event, SimulationError
+from tests.simulation.world import SimulationError
 from towpath.stage.parking import Parking
+
+HANGS_S = 120.0
+"""Real time after which a seed, which takes 0.1 s, is given up."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +71,17 @@ def run_seed(seed: int, *, trace: bool = False, schedule: Schedule | None = None
 
 
 def attempt(seed: int) -> tuple[int, Outcome | str]:
-    """The seed with its outcome, or why it failed; for processes that run many."""
+    """The seed with its outcome, or why it failed; for processes that run many.
+
+    A process that hangs says where, and ends.
+    """
+    faulthandler.dump_traceback_later(HANGS_S, exit=True)
     try:
         return seed, run_seed(seed).light()
     except Failure as failure:
         return seed, str(failure)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def _explained(seed: int, simulation: Simulation, error: Exception) -> str:

@@ -1,9 +1,10 @@
 """What happens to a cluster in one run: size, weather, and strikes; all decided by the seed before the run begins.
 
-What is simulated and has to be survived without any difference in outputs and state: see :class:`Kind`. Two things are
-not: the loss of *committed* records by the broker (the control log or a changelog that loses what it had acknowledged
-has lost a decision or a row's effect, and nothing else has them), and the loss of every copy of the changelog. What a
-broker may lose, and loses here, is its tail of records that were never committed.
+What is simulated has to be survived without any difference in outputs and state: see
+:class:`~tests.simulation.kinds.Kind`. Two things are not: the loss of *committed* records by the broker (a control log
+or changelog that loses what it had acknowledged has lost a decision or a row's effect, and nothing else has them), and
+the loss of every copy of the changelog. What a broker may lose, and loses here, is its tail of records of transactions
+that were never committed.
 """
 
 from __future__ import annotations
@@ -11,91 +12,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from statemgr.control.records import Manner, Strategy
+from tests.simulation.kinds import WEIGHTS, Kind
 from tests.simulation.load import Planned, plan_load
 from tests.simulation.network import Weather
-
-
-class Kind(StrEnum):
-    """What can happen."""
-
-    KILL = "kill"
-    """SIGKILL of a replica before its n-th next Kafka call; its supervisor starts it again."""
-
-    KILL_EARLY = "kill early"
-    """The same, and once more within its first calls, before or after its init."""
-
-    STOP = "stop"
-    """SIGSTOP of a replica, SIGCONT later: a zombie if it was taken for dead meanwhile."""
-
-    STOP_IN_CALL = "stop in call"
-    """SIGSTOP within the n-th next Kafka call, perhaps with an open transaction that hides all behind it."""
-
-    LOSE_STORES = "lose stores"
-    """A replica is killed and its disk is empty when it starts again."""
-
-    SCALE = "scale"
-    """Another number of replicas, perhaps during the scale before, perhaps in another manner."""
-
-    MOVE = "move"
-    """One task is moved by hand."""
-
-    DRAIN = "drain"
-    """SIGTERM: a replica asks to be drained, leaves, and is started again."""
-
-    HOLDER_KILL = "holder kill"
-    """SIGKILL of a state manager; started again."""
-
-    HOLDER_STOP = "holder stop"
-    """SIGSTOP of a state manager, SIGCONT later."""
-
-    HOLDER_CUT = "holder cut"
-    """No message reaches a state manager for a while."""
-
-    HOLDER_LOST = "holder lost"
-    """A machine burns down: replica, state manager and disk are gone for good."""
-
-    COPY_LOST = "copy lost"
-    """One store directory of a machine vanishes while nobody has it open."""
-
-    COORDINATOR_KILL = "coordinator kill"
-    """SIGKILL of the coordinator before its n-th next Kafka call; started again."""
-
-    COORDINATOR_STOP = "coordinator stop"
-    """SIGSTOP of the coordinator, SIGCONT later."""
-
-    COORDINATOR_TWICE = "coordinator twice"
-    """The coordinator is stopped, another takes over, the first wakes up."""
-
-    CLOCK = "clock"
-    """A process's wall clock jumps."""
-
-    COMPACT = "compact"
-    """Changelog and control log are compacted."""
-
-    UNKNOWN_OUTCOME = "unknown outcome"
-    """A commit has no definite answer, and has or has not taken effect."""
-
-    CALL_FAILS = "call fails"
-    """A Kafka call of a replica has no answer before its deadline."""
-
-    TAIL_LOST = "tail lost"
-    """The broker loses the uncommitted tail of a changelog partition."""
-
-    SLOW_DISK = "slow disk"
-    """Writes of a replica take long for a while."""
-
-    NIGHT = "night"
-    """The whole machine sleeps for a minute; then tombstones leave the logs."""
-
-    READ = "read"
-    """Somebody reads live state."""
-
-    TOPICS_ANEW = "topics anew"
-    """Everything is stopped, input, output and changelog are made anew, and all starts again with empty state."""
 
 
 @dataclass(frozen=True)
@@ -153,35 +75,6 @@ STRATEGIES = (
 )
 """With their weights; those with partial state have the most states, and so get the most runs."""
 
-WEIGHTS: dict[Kind, float] = {
-    Kind.KILL: 6,
-    Kind.KILL_EARLY: 2,
-    Kind.STOP: 3,
-    Kind.STOP_IN_CALL: 3,
-    Kind.LOSE_STORES: 1,
-    Kind.SCALE: 8,
-    Kind.MOVE: 10,
-    Kind.DRAIN: 2,
-    Kind.HOLDER_KILL: 2,
-    Kind.HOLDER_STOP: 1.5,
-    Kind.HOLDER_CUT: 1,
-    Kind.HOLDER_LOST: 1,
-    Kind.COPY_LOST: 1,
-    Kind.COORDINATOR_KILL: 2,
-    Kind.COORDINATOR_STOP: 1,
-    Kind.COORDINATOR_TWICE: 1.5,
-    Kind.CLOCK: 1,
-    Kind.COMPACT: 3,
-    Kind.UNKNOWN_OUTCOME: 2,
-    Kind.CALL_FAILS: 2,
-    Kind.TAIL_LOST: 0.5,
-    Kind.SLOW_DISK: 1,
-    Kind.NIGHT: 0.8,
-    Kind.READ: 3,
-    Kind.TOPICS_ANEW: 0.4,
-}
-"""How often each kind is chosen, in proportion."""
-
 
 BEGIN_S = 0.5
 """Earliest strike: tasks are assigned by then."""
@@ -192,7 +85,7 @@ class Flavour:
     """What the schedules of some runs have in common.
 
     Attributes:
-        often: kinds that happen with other weights than :data:`WEIGHTS`.
+        often: kinds that happen with other weights than usual.
         strategy: how state travels, in all of the run; None: whatever comes.
         records: number of input records; None: 20 to 70.
         marker_lag_s: see :class:`Schedule`; None: whatever comes.

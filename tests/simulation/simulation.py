@@ -9,6 +9,7 @@ from statemgr.layout import changelog_topic, control_topic
 from statemgr.testing.kafka import FakeKafka
 from statemgr.types import TaskId, TopicPartition
 from tests.simulation.application import APP, INPUT, OUTPUT, STAGE, stage_plan
+from tests.simulation.clocks import WorldClock
 from tests.simulation.coordinators import Coordinators
 from tests.simulation.coverage import Coverage
 from tests.simulation.holders import Directory
@@ -22,7 +23,7 @@ from tests.simulation.rows import encode_record
 from tests.simulation.schedule import Schedule
 from tests.simulation.strikes import Striker
 from tests.simulation.verify import disk_differences, outcome_differences
-from tests.simulation.world import SimulationError, World, WorldClock
+from tests.simulation.world import SimulationError, World
 from towpath.coordinator.messages import ScaleRequest
 
 TRANSACTION_TIMEOUT_S = 2.0

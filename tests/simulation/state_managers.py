@@ -14,10 +14,12 @@ from statemgr.sidecar.service import ServiceSettings, StateService
 from statemgr.testing.kafka import FakeKafka
 from statemgr.types import TaskId
 from tests.simulation.application import APP
+from tests.simulation.clocks import ProcessClock
 from tests.simulation.coordinators import Coordinators
 from tests.simulation.disks import Disk
 from tests.simulation.holders import Directory, Request, address_of, listener, outcome_of, shown
-from tests.simulation.world import Process, ProcessClock, SimulationError, World
+from tests.simulation.lanes import Process
+from tests.simulation.world import SimulationError, World
 
 LOOK_S = 0.2
 """Between two looks at the control log."""

@@ -12,10 +12,11 @@ from statemgr.testing.partition_log import Outcome
 from statemgr.types import TaskId, TopicPartition
 from tests.simulation.application import APP, STAGE
 from tests.simulation.holders import listener
+from tests.simulation.kinds import Kind
+from tests.simulation.lanes import Process
 from tests.simulation.machines import Machine
 from tests.simulation.reads import read_live
-from tests.simulation.schedule import Kind, Strike
-from tests.simulation.world import Process
+from tests.simulation.schedule import Strike
 from towpath.coordinator.messages import MoveRequest, ScaleRequest
 
 if TYPE_CHECKING:

@@ -6,11 +6,13 @@ import random
 
 import pytest
 
+from tests.simulation.clocks import ProcessClock
+from tests.simulation.lanes import Process
 from tests.simulation.load import plan_load
 from tests.simulation.network import Network, Weather
 from tests.simulation.oracle import compute, differences
 from tests.simulation.rows import IDLE, Output, Record, Row, decode_output, decode_record, encode_output, encode_record
-from tests.simulation.world import Process, ProcessClock, SimulationError, World
+from tests.simulation.world import SimulationError, World
 
 INPUT = [
     (0, b"a 100 k1+90 k2+95"),

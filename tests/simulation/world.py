@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from greenlet import GreenletExit, getcurrent, greenlet
+
+from tests.simulation.lanes import Event, Lane, Process
 
 MOST_EVENTS = 400_000
 """A run has some 5,000; one that goes on and on without time passing has to end."""
@@ -25,60 +26,9 @@ MOST_EVENTS = 400_000
 LEAST_SLEEP_S = 1e-6
 """Time always passes: a wait for the rest of a float's precision would never end."""
 
-START_WALL_MS = 1_700_000_000_000
-"""Where wall clocks start."""
-
 
 class SimulationError(AssertionError):
     """Something that must never happen; the text says what."""
-
-
-@dataclass(frozen=True)
-class Event:
-    """A line of the history."""
-
-    at_s: float
-    actor: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.at_s:9.4f}  {self.actor:<14} {self.what}"
-
-
-@dataclass(eq=False)
-class Process:
-    """What lives, is stopped, and dies as one.
-
-    Attributes:
-        name: unique among those that live.
-        born_s: when it started; its monotonic clock counts from here.
-        wall_offset_s: how far its wall clock is off.
-        stopped: between SIGSTOP and SIGCONT.
-        dead: killed or ended.
-        steps: Kafka calls so far.
-        kill_after: step at which it dies; None: not planned.
-        stop_after: step at which it is stopped for ``stop_s``; None: not planned.
-    """
-
-    name: str
-    born_s: float
-    wall_offset_s: float = 0.0
-    stopped: bool = False
-    dead: bool = False
-    steps: int = 0
-    kill_after: int | None = None
-    stop_after: int | None = None
-    stop_s: float = 0.0
-    deferred: list[Callable[[], None]] = field(default_factory=list)
-    on_death: Callable[[str], None] | None = None
-
-
-@dataclass(eq=False)
-class Lane:
-    """A thread of a process."""
-
-    process: Process
-    body: greenlet
 
 
 class World:
@@ -293,39 +243,3 @@ class World:
         self._lane = None
         if lane.body.dead:
             self._left.remove(lane)
-
-
-class WorldClock:
-    """The broker's clock; whoever asks it to move on waits instead."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def wall_ms(self) -> int:
-        """Milliseconds since the epoch."""
-        return START_WALL_MS + int(self._world.now_s * 1000)
-
-    def monotonic_s(self) -> float:
-        """Seconds since the world began."""
-        return self._world.now_s
-
-    def advance(self, seconds: float) -> None:
-        """The caller waits."""
-        if self._world.current is not None or self._world.closed:
-            self._world.sleep(seconds)
-
-
-class ProcessClock:
-    """A process's own clocks: the wall clock may be off and jump, the monotonic one counts from its start."""
-
-    def __init__(self, world: World, process: Process) -> None:
-        self._world = world
-        self._process = process
-
-    def wall_ms(self) -> int:
-        """Milliseconds since the epoch."""
-        return START_WALL_MS + int((self._world.now_s + self._process.wall_offset_s) * 1000)
-
-    def monotonic_s(self) -> float:
-        """Seconds since the process started."""
-        return self._world.now_s - self._process.born_s
