@@ -11,10 +11,26 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from statemgr import decisions
+from statemgr.changelog.tail import Tail
+from statemgr.control import view
 from statemgr.control.records import Strategy
-from tests.simulation import faults
+from statemgr.control.view import TaskView
+from statemgr.migration.layered import LayeredStore
+from statemgr.sidecar import answers, authority
+from statemgr.state import TaskState
+from statemgr.testing.consumer import FakeConsumer
+from statemgr.watermarks import Watermarks
+from tests.simulation import faults, state_faults
+from tests.simulation.application import Counting
 from tests.simulation.kinds import Kind
 from tests.simulation.schedule import ANY, Flavour
+from towpath.coordinator.actions import Actions
+from towpath.stage.coordinated import Coordinated
+from towpath.stage.opening import Opening
+from towpath.stage.parking import Parking
+from towpath.stage.past import Past
+from towpath.stage.replica import Replica
 
 MOVES: Mapping[Kind, float] = {Kind.MOVE: 40, Kind.SCALE: 15}
 """Many changes of owner."""
@@ -83,17 +99,17 @@ def both(
 MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "progress without the parked map",
-        patch(faults.Parking, "progress", faults.progress_without_parked),
+        patch(Parking, "progress", faults.progress_without_parked),
         150,
         SLOWLY,
     ),
-    Mutation("compare by offset, not row", patch(faults.Past, "admits", faults.admits_by_offset), 150, SLOWLY),
-    Mutation("end from the watermark", patch(faults.FakeConsumer, "_bounds", faults.stable_bounds), 150, LATE_MARKERS),
+    Mutation("compare by offset, not row", patch(Past, "admits", faults.admits_by_offset), 150, SLOWLY),
+    Mutation("end from the watermark", patch(FakeConsumer, "_bounds", faults.stable_bounds), 150, LATE_MARKERS),
     Mutation(
         "fence before intent",
         both(
-            patch(faults.Actions, "_fail", faults.fence_first),
-            patch(faults.view, "has_ended", faults.ended_by_any_fence),
+            patch(Actions, "_fail", faults.fence_first),
+            patch(view, "has_ended", faults.ended_by_any_fence),
         ),
         20,
         CRASHING,
@@ -102,54 +118,48 @@ MUTATIONS: tuple[Mutation, ...] = (
         "read before init",
         both(
             both(
-                patch(faults.Replica, "start", faults.start_after_reading),
-                patch(faults.Coordinated, "_read_log", faults.read_nothing),
+                patch(Replica, "start", faults.start_after_reading),
+                patch(Coordinated, "_read_log", faults.read_nothing),
             ),
-            patch(faults.Coordinated, "turn", faults.turn_by_what_was_read),
+            patch(Coordinated, "turn", faults.turn_by_what_was_read),
         ),
         300,
         CRASHING,
     ),
     Mutation(
         "re-init keeps tasks",
-        both(
-            patch(faults.Replica, "drop", faults.drop_nothing), patch(faults.Replica, "start", faults.start_with_kept)
-        ),
+        both(patch(Replica, "drop", faults.drop_nothing), patch(Replica, "start", faults.start_with_kept)),
         50,
         CRASHING,
     ),
-    Mutation("done of a stale owner accepted", patch(faults.TaskView, "complete", faults.complete_once), 50, LAZILY),
-    Mutation("target epoch ignored", patch(faults.authority, "check", faults.check_no_target), 100, Flavour(MOVES)),
-    Mutation(
-        "tombstone read as absence", patch(faults.answers, "tombstone_key", faults.no_such_tombstone), 200, LAZILY
-    ),
-    Mutation("fallback if-absent", patch(faults.Tail, "add", faults.add_if_absent), 20, CRASHING),
-    Mutation("dirty eviction", patch(faults.TaskState, "changes", faults.changes_written_early), 20, CRASHING),
-    Mutation("cache kept after abort", faults.kept_caches, 50, CRASHING),
-    Mutation("store directory reused across epochs", patch(faults.Opening, "_empty", faults.not_empty), 300, SLOWLY),
+    Mutation("done of a stale owner accepted", patch(TaskView, "complete", state_faults.complete_once), 50, LAZILY),
+    Mutation("target epoch ignored", patch(authority, "check", state_faults.check_no_target), 100, Flavour(MOVES)),
+    Mutation("tombstone read as absence", patch(answers, "tombstone_key", state_faults.no_such_tombstone), 200, LAZILY),
+    Mutation("fallback if-absent", patch(Tail, "add", state_faults.add_if_absent), 20, CRASHING),
+    Mutation("dirty eviction", patch(TaskState, "changes", state_faults.changes_written_early), 20, CRASHING),
+    Mutation("cache kept after abort", state_faults.kept_caches, 50, CRASHING),
+    Mutation("store directory reused across epochs", patch(Opening, "_empty", state_faults.not_empty), 300, SLOWLY),
     Mutation(
         "topic id ignored",
-        patch(faults.decisions, "_foreign", faults.never_foreign),
+        patch(decisions, "_foreign", state_faults.never_foreign),
         50,
         Flavour({Kind.TOPICS_ANEW: 20}),
     ),
     Mutation(
         "stale base accepted",
-        patch(faults.decisions, "_outdated", faults.never_too_old),
+        patch(decisions, "_outdated", state_faults.never_too_old),
         100,
         Flavour({Kind.NIGHT: 30, Kind.MOVE: 40}),
     ),
-    Mutation("idleness inferred", patch(faults.Watermarks, "_minimum", faults.minimum_without_the_silent), 10),
-    Mutation("lateness judged late", patch(faults.Counting, "_count", faults.count_and_judge), 20, LAZILY),
-    Mutation(
-        "watermark not held by parked rows", patch(faults.Watermarks, "advance_out", faults.advance_unheld), 20, LAZILY
-    ),
+    Mutation("idleness inferred", patch(Watermarks, "_minimum", faults.minimum_without_the_silent), 10),
+    Mutation("lateness judged late", patch(Counting, "_count", faults.count_and_judge), 20, LAZILY),
+    Mutation("watermark not held by parked rows", patch(Watermarks, "advance_out", faults.advance_unheld), 20, LAZILY),
     Mutation(
         "bin mark before bin data",
-        patch(faults.LayeredStore, "install_bins", faults.mark_then_install),
+        patch(LayeredStore, "install_bins", state_faults.mark_then_install),
         100,
         Flavour({**MOVES, **CRASHES}, Strategy.HYBRID),
     ),
-    Mutation("commit order of two producers swapped", faults.swapped_commits, 10),
+    Mutation("commit order of two producers swapped", state_faults.swapped_commits, 10),
 )
 """All of them."""
