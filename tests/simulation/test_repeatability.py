@@ -28,9 +28,8 @@ def test_a_seed_repeats_exactly(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_seed_repeats_in_another_process() -> None:
-    ours = [run_seed(seed).digest for seed in SEEDS] if os.environ.get("PYTHONHASHSEED") == "0" else digests("0")
-    assert digests("0") == ours
+def test_a_seed_repeats_in_another_process_whatever_the_order_of_sets() -> None:
+    assert digests("0") == digests("1")
 
 
 def digests(hash_seed: str) -> list[str]:
