@@ -13,6 +13,7 @@ from greenlet import getcurrent, greenlet
 from statemgr.control.records import Manner, Strategy
 from tests.unit.towpath.stage.cluster import TASKS, Cluster, Node, rows_of
 from towpath.query.plan import StagePlan
+from towpath.stage.background import Spawn, at_once
 from towpath.stage.parking import Parking
 
 TURNS = 40
@@ -29,9 +30,10 @@ def grown(
     bins: int = 4,
     state_dir: Path | None = None,
     plan: StagePlan | None = None,
+    spawn: Spawn = at_once,
 ) -> Cluster:
     """A cluster at rest, in which every key has a count."""
-    cluster = Cluster(Manner(strategy=strategy, bins=bins), state_dir=state_dir, plan=plan)
+    cluster = Cluster(Manner(strategy=strategy, bins=bins), state_dir=state_dir, plan=plan, spawn=spawn)
     for name in replicas or ("a",):
         cluster.add(name)
     cluster.settle()

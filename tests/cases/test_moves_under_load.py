@@ -5,20 +5,19 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
 from statemgr.control.records import Strategy
 from statemgr.errors import ProducerLostError, RetryableKafkaError
 from statemgr.kafka.ports import Message
-from statemgr.migration.ports import Pending
 from statemgr.types import TaskId
 from tests.cases.clusters import KEYS, Standstill, grown, moved, owned_by, running, settled, work
 from tests.unit.towpath.stage import cluster as cluster_module
+from tests.unit.towpath.stage.beside import Held
 from tests.unit.towpath.stage.cluster import STAGE, TASKS, Node, rows_of
 from tests.unit.towpath.stage.watched import WatchedProcessor
-from towpath.stage.background import Finished
 
 
 def losses(node: Node) -> float:
@@ -136,57 +135,17 @@ def test_what_a_replica_had_read_when_it_lost_its_producer_is_read_again_from_th
 # --- plans that the log has overtaken ---------------------------------------------------------------------------------
 
 
-class SlowWork:
-    """Work beside the loop that runs, or is taken up, when the test says so."""
-
-    def __init__(self) -> None:
-        self.held = False
-        self.waiting: list[HeldBack] = []
-
-    def __call__(self, work: Callable[[], Any]) -> Pending[Any]:
-        if not self.held:
-            return Finished(work)
-        pending = HeldBack(work)
-        self.waiting.append(pending)
-        return pending
-
-    def release(self) -> None:
-        """Run everything that waits."""
-        self.held = False
-        for pending in self.waiting:
-            pending.run()
-
-
-class HeldBack:
-    """A piece of work that has not run."""
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._work = work
-        self._ended: Finished[Any] | None = None
-
-    def run(self) -> None:
-        self._ended = Finished(self._work)
-
-    def done(self) -> bool:
-        return self._ended is not None
-
-    def result(self) -> Any:
-        assert self._ended is not None
-        return self._ended.result()
-
-
 @pytest.mark.parametrize("strategy", [Strategy.REPLAY, Strategy.HYBRID, Strategy.BLOCK, Strategy.PRECOPY])
 def test_a_task_that_is_taken_away_while_it_is_opened_is_dropped_by_its_epoch(
-    strategy: Strategy, monkeypatch: pytest.MonkeyPatch
+    strategy: Strategy,
 ) -> None:
-    spawn = SlowWork()
-    cluster = grown("a", "c", strategy=strategy)
-    monkeypatch.setattr(cluster_module, "at_once", spawn)
+    spawn = Held()
+    cluster = grown("a", "c", strategy=strategy, spawn=spawn)
     node = cluster.add("b")
     work(cluster, running(cluster, "a", "b", "c"))
     settled(cluster)
     partition = next(iter(cluster.nodes["a"].owned()))
-    spawn.held = True
+    spawn.holds = True
     cluster.move(partition, "b")
     work(cluster, lambda: cluster.coordinator.view.of(TaskId(STAGE, partition)).owner == "b")
     for _ in range(30):
@@ -194,7 +153,8 @@ def test_a_task_that_is_taken_away_while_it_is_opened_is_dropped_by_its_epoch(
     assert partition not in node.owned()
     cluster.move(partition, "c")
     work(cluster, lambda: cluster.coordinator.view.of(TaskId(STAGE, partition)).owner == "c")
-    spawn.release()
+    spawn.holds = False
+    spawn.run()
     work(cluster, owned_by(cluster, partition, "c"))
     assert not {at for at in node.replica._consumer._positions if at.partition == partition}
     assert losses(node) == 0
