@@ -142,3 +142,13 @@ def test_close_closes_all(copies, readers):
     copies.close(timeout_s=0.0)
     read(copies)
     assert readers.opened == 2
+
+
+def test_a_store_that_was_made_anew_under_the_same_name_is_read_and_not_the_one_before(copies, backend):
+    """The former one may be complete up to a larger offset, of another changelog: it would seem new enough."""
+    assert read(copies) == [b"1"]
+    backend.destroy(TASK, 1)
+    store = backend.open(TASK, 1)
+    store.write([(b"key", b"anew")], StoreMeta("T2", 2, 1, 1, None))
+    store.close()
+    assert read(copies) == [b"anew"]

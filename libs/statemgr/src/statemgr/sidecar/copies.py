@@ -105,6 +105,8 @@ class OpenCopies:
             return list(self._slots.items())
 
     def _opened(self, slot: _Slot, task: TaskId, epoch: int) -> StoreReader:
+        if slot.reader is not None and not slot.reader.is_current():
+            slot.close()
         if slot.reader is None:
             slot.reader = self._readers.open(task, epoch)
         return slot.reader

@@ -45,6 +45,13 @@ class StoreReader(Protocol):
         """
         ...
 
+    def is_current(self) -> bool:
+        """Whether it reads the store that is there now: an owner may have deleted it and made another.
+
+        What another holds has another X, of another changelog perhaps, so that the old one must not answer for it.
+        """
+        ...
+
     def catch_up(self) -> None:
         """Take in what the owner has written since.
 
@@ -144,7 +151,12 @@ class MemoryReader:
         self._task = task
         self._epoch = epoch
         self._lag = lag
+        self._identity = backend.identity(task, epoch)
         self._entries, self._meta = self._now()
+
+    def is_current(self) -> bool:
+        """See :meth:`StoreReader.is_current`."""
+        return self._backend.identity(self._task, self._epoch) is self._identity
 
     def meta(self) -> StoreMeta | None:
         """See :meth:`StoreReader.meta`."""

@@ -87,6 +87,10 @@ class SecondaryStore:
         """See :meth:`statemgr.store.base.Store.scan`; ``start``: leave out keys before it."""
         return self._store.scan(prefix, start)
 
+    def is_current(self) -> bool:
+        """Whether the store is still the one under that name; another may have been made since."""
+        return directories.identity(self._directory) == self._identity
+
     def catch_up(self) -> None:
         """Take in what the owner has written.
 
@@ -95,7 +99,7 @@ class SecondaryStore:
             CorruptStoreError: it cannot be read any more.
             OpenScanError: a scan is live, and the store has to be opened again.
         """
-        if directories.identity(self._directory) != self._identity:
+        if not self.is_current():
             raise NoSuchCopyError(f"the store at {self._directory} was deleted")
         for left in reversed(range(OPEN_TRIES)):
             try:
