@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.ma  # noqa: F401 - Polars loads it with the first array it is given, which would hold up a first batch
+import numpy.ma  # Polars loads it with the first array that it is given, which would hold up a first batch
 import numpy.typing as npt
 import polars as pl
 
