@@ -11,9 +11,10 @@ from typing import Any
 from greenlet import getcurrent, greenlet
 
 from statemgr.control.records import Manner, Strategy
+from statemgr.migration.ports import Spawn
 from tests.unit.towpath.stage.cluster import TASKS, Cluster, Node, rows_of
 from towpath.query.plan import StagePlan
-from towpath.stage.background import Spawn, at_once
+from towpath.stage.background import at_once
 from towpath.stage.parking import Parking
 
 TURNS = 40

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from statemgr.store import Entry, MemoryBackend, Store, StoreMeta
 from statemgr.types import TaskId
 from tests.simulation.world import World
+from towpath.testing.stores import ForwardingBackend, ForwardingStore
 
 
 @dataclass
@@ -46,70 +46,40 @@ class Disk:
         return self.stores._contents.get(task, {}).pop(epoch, None) is not None
 
 
-class SlowBackend:
+class SlowBackend(ForwardingBackend):
     """A :class:`~statemgr.store.StoreBackend` on a disk: writes take as long as the disk says."""
 
+    _inner: MemoryBackend
+
     def __init__(self, world: World, disk: Disk) -> None:
+        super().__init__(disk.reopened())
         self._world = world
         self._disk = disk
-        self._inner = disk.reopened()
 
     def open(self, task: TaskId, epoch: int) -> Store:
         """See the protocol."""
-        return _SlowStore(self._world, self._disk, self._inner.open(task, epoch))
-
-    def existing(self, task: TaskId) -> list[int]:
-        """See the protocol."""
-        return self._inner.existing(task)
-
-    def fork(self, task: TaskId, source: int, target: int) -> None:
-        """See the protocol."""
-        self._inner.fork(task, source, target)
-
-    def destroy(self, task: TaskId, epoch: int) -> None:
-        """See the protocol."""
-        self._inner.destroy(task, epoch)
-
-    def describe(self, task: TaskId, epoch: int) -> str:
-        """See the protocol."""
-        return self._inner.describe(task, epoch)
-
-    def close(self) -> None:
-        """See the protocol."""
-        self._inner.close()
+        return _SlowStore(self._world, self._disk, super().open(task, epoch))
 
     def open_stores(self) -> set[tuple[TaskId, int]]:
         """Stores that are open."""
         return {at for at, store in self._inner._open.items() if not store.closed}
 
 
-class _SlowStore:
+class _SlowStore(ForwardingStore):
     """Lets time pass before a write, so that others act between a commit and what follows it."""
 
     def __init__(self, world: World, disk: Disk, inner: Store) -> None:
+        super().__init__(inner)
         self._world = world
         self._disk = disk
-        self._inner = inner
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        return self._inner.get_many(keys)
 
     def write(self, entries: Iterable[Entry], meta: StoreMeta) -> None:
         self._take_time()
-        self._inner.write(entries, meta)
+        super().write(entries, meta)
 
     def put_raw(self, entries: Iterable[Entry]) -> None:
         self._take_time()
-        self._inner.put_raw(entries)
-
-    def meta(self) -> StoreMeta | None:
-        return self._inner.meta()
-
-    def scan(self, prefix: bytes = b"") -> AbstractContextManager[Iterator[tuple[bytes, bytes]]]:
-        return self._inner.scan(prefix)
-
-    def close(self) -> None:
-        self._inner.close()
+        super().put_raw(entries)
 
     def _take_time(self) -> None:
         self._world.step("disk", "write")

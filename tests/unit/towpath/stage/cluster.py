@@ -17,6 +17,7 @@ from statemgr.control.log import ControlReader
 from statemgr.control.records import Manner
 from statemgr.kafka.ports import TopicSpec
 from statemgr.layout import changelog_key, store_key
+from statemgr.migration.ports import Spawn
 from statemgr.sidecar.readers import MemoryReaders, ReaderBackend
 from statemgr.sidecar.rocks_readers import RocksReaders
 from statemgr.sidecar.service import ServiceSettings, StateService
@@ -34,7 +35,7 @@ from towpath.coordinator.messages import Copy, HolderBeat, MoveRequest, ScaleReq
 from towpath.coordinator.topics import prepare_control_topic
 from towpath.coordinator.views import stage_status
 from towpath.query.plan import StagePlan
-from towpath.stage.background import Spawn, at_once
+from towpath.stage.background import at_once
 from towpath.stage.coordinated import Coordinated
 from towpath.stage.joining import Identity, Lines, wire
 from towpath.stage.metrics import StageMetrics

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -20,6 +19,7 @@ from towpath.coordinator.messages import Heartbeat, HeartbeatAnswer
 from towpath.stage.ownership import Topics
 from towpath.stage.processor import FrameProcessor
 from towpath.stage.tasks import OwnedTask
+from towpath.testing.stores import ForwardingBackend, ForwardingStore
 
 if TYPE_CHECKING:
     from tests.unit.towpath.stage.cluster import Cluster
@@ -108,56 +108,30 @@ class WatchedProcessor(FrameProcessor):
         super().process(messages)
 
 
-class TimedBackend:
+class TimedBackend(ForwardingBackend):
     """A :class:`~statemgr.store.StoreBackend` whose writes take time."""
 
     def __init__(self, inner: StoreBackend, clock: ManualClock) -> None:
+        super().__init__(inner)
         self.inner = inner
         self._clock = clock
 
     def open(self, task: TaskId, epoch: int) -> Store:
-        return _TimedStore(self.inner.open(task, epoch), self._clock)
-
-    def existing(self, task: TaskId) -> list[int]:
-        return self.inner.existing(task)
-
-    def fork(self, task: TaskId, source: int, target: int) -> None:
-        self.inner.fork(task, source, target)
-
-    def destroy(self, task: TaskId, epoch: int) -> None:
-        self.inner.destroy(task, epoch)
-
-    def describe(self, task: TaskId, epoch: int) -> str:
-        return self.inner.describe(task, epoch)
-
-    def close(self) -> None:
-        self.inner.close()
+        return _TimedStore(super().open(task, epoch), self._clock)
 
 
-class _TimedStore:
+class _TimedStore(ForwardingStore):
     def __init__(self, inner: Store, clock: ManualClock) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._clock = clock
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        return self._inner.get_many(keys)
 
     def write(self, entries: Iterable[Entry], meta: StoreMeta) -> None:
         self._clock.advance(WRITE_S)
-        self._inner.write(entries, meta)
+        super().write(entries, meta)
 
     def put_raw(self, entries: Iterable[Entry]) -> None:
         self._clock.advance(WRITE_S)
-        self._inner.put_raw(entries)
-
-    def meta(self) -> StoreMeta | None:
-        return self._inner.meta()
-
-    def scan(self, prefix: bytes = b"") -> AbstractContextManager[Iterator[tuple[bytes, bytes]]]:
-        return self._inner.scan(prefix)
-
-    def close(self) -> None:
-        self._inner.close()
+        super().put_raw(entries)
 
 
 class DirectLink:

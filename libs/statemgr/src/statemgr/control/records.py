@@ -51,6 +51,13 @@ class Strategy(StrEnum):
     """Hot keys first, others when needed, the rest paced in the background."""
 
 
+FROM_CHANGELOG = frozenset({Strategy.RESTART, Strategy.REPLAY})
+"""Strategies that take nothing from another holder."""
+
+COPIES_FIRST = frozenset({Strategy.PRECOPY, Strategy.STANDBY})
+"""Strategies whose state is copied before the move."""
+
+
 class Manner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the state of a stage's tasks travels, with the switches that experiments need.
 

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Protocol, TypeVar
 
 from statemgr.errors import StateError
-from statemgr.migration.ports import Pending
+from statemgr.migration.ports import Pending, Spawn
 from statemgr.migration.sources import ScratchSource
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-
-class Spawn(Protocol):
-    """Starts a function beside the caller, and gives what will be its result."""
-
-    def __call__(self, work: Callable[[], T]) -> Pending[T]:
-        """See the class."""
-        ...
 
 
 class ScratchBuilder:

@@ -22,13 +22,13 @@ from statemgr.control.records import Manner, Strategy
 from statemgr.layout import BIN_COUNT
 from statemgr.migration.absence import Absence
 from statemgr.migration.background import Background
-from statemgr.migration.builder import ScratchBuilder, Spawn
+from statemgr.migration.builder import ScratchBuilder
 from statemgr.migration.ladder import Ladder
 from statemgr.migration.layered import LayeredStore
 from statemgr.migration.limits import MigrationLimits
 from statemgr.migration.lookups import LookUps
 from statemgr.migration.plan import BinPlan
-from statemgr.migration.ports import StateClient
+from statemgr.migration.ports import Spawn, StateClient
 from statemgr.migration.progress import MigrationProgress, Pace, Rate
 from statemgr.migration.sources import HolderSource, ScratchSource, UsableLayer
 from statemgr.types import TaskId

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from statemgr.control.records import Layer, Strategy
+from statemgr.control.records import FROM_CHANGELOG, Layer
 from statemgr.decisions import RestoreFully, UseBase, Wait, decide_base
 from statemgr.migration.model import (
     AskAgain,
@@ -69,7 +69,7 @@ def decide_opening(facts: OpeningFacts) -> Opening:
     if facts.log.known_bounds() is None:
         return AskAgain(f"log start and end of the changelog are unknown (heard: {facts.log.bounds})")
     decision: Opening | None = _reopen(facts)
-    if decision is None and facts.manner.strategy in (Strategy.RESTART, Strategy.REPLAY):
+    if decision is None and facts.manner.strategy in FROM_CHANGELOG:
         decision = Replay(f"strategy {facts.manner.strategy}")
     return decision or _own_base(facts) or _layers(facts) or Replay(_why_no_layer(facts))
 

@@ -6,7 +6,7 @@ a request gives a :class:`Pending`, which the owner's loop looks at when it come
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol, TypeVar
@@ -18,6 +18,7 @@ from statemgr.control.records import Layer
 from statemgr.store.base import StoreMeta
 from statemgr.types import TaskId
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -138,6 +139,14 @@ class Pending(Protocol[T_co]):
                 know of it yet; ``later`` tells which.
             NoSuchCopyError: there is no such store at the holder.
         """
+        ...
+
+
+class Spawn(Protocol):
+    """Starts a function beside the caller, and gives what will be its result."""
+
+    def __call__(self, work: Callable[[], T]) -> Pending[T]:
+        """See the class."""
         ...
 
 

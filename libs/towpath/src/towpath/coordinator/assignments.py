@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from statemgr.control.records import Assigned, Layer, Manner, Strategy, Tenure
+from statemgr.control.records import FROM_CHANGELOG, Assigned, Layer, Manner, Tenure
 from statemgr.control.view import ControlView
 from statemgr.types import TaskId
 
 MAX_LAYERS = 3
 """Copies that a task may take its state from (R7); what only a fourth would have comes from the changelog."""
-
-FROM_CHANGELOG = frozenset({Strategy.RESTART, Strategy.REPLAY})
-"""Strategies that take nothing from copies."""
-
-COPIES_FIRST = frozenset({Strategy.PRECOPY, Strategy.STANDBY})
-"""Strategies that copy the state before the move."""
 
 
 def next_layers(

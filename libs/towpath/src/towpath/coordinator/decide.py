@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from statemgr.control.records import Assigned, Strategy
+from statemgr.control.records import FROM_CHANGELOG, Assigned, Strategy
 from statemgr.types import TaskId
-from towpath.coordinator.assignments import FROM_CHANGELOG, is_full, succeed
+from towpath.coordinator.assignments import is_full, succeed
 from towpath.coordinator.facts import Facts, StageFacts
 from towpath.coordinator.fleet import Presence
 from towpath.coordinator.moves import Move, Step

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from towpath.coordinator.assignments import COPIES_FIRST
+from statemgr.control.records import COPIES_FIRST
 from towpath.coordinator.facts import Facts
 from towpath.coordinator.moves import Move
 

@@ -24,7 +24,7 @@ import msgspec
 import structlog
 
 from statemgr.clock import Clock
-from statemgr.control.records import Done, Released, Strategy
+from statemgr.control.records import COPIES_FIRST, Done, Released, Strategy
 from statemgr.control.view import ControlView
 from statemgr.migration.ports import Address, StateClient
 from statemgr.types import TaskId
@@ -42,7 +42,7 @@ log = structlog.get_logger()
 COPY_BUDGET_S = 0.002
 """Time a turn may spend on copies for moves to come: half of what it spends on tasks that run already."""
 
-FILLED_FIRST = frozenset({Strategy.BLOCK, Strategy.PRECOPY, Strategy.STANDBY})
+FILLED_FIRST = COPIES_FIRST | {Strategy.BLOCK}
 """Strategies by which a task has all of its state before its first row."""
 
 FILL_BUDGET_S = 0.05

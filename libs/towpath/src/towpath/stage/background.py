@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from statemgr.migration.ports import Pending
 
@@ -14,16 +14,8 @@ THREADS = 2
 """One long restore must not hold up a store that only needs to be opened."""
 
 
-class Spawn(Protocol):
-    """Starts a function beside the caller, and gives what will be its result."""
-
-    def __call__(self, work: Callable[[], T]) -> Pending[T]:
-        """See the class."""
-        ...
-
-
 class Background:
-    """A :class:`Spawn` by threads."""
+    """A :class:`~statemgr.migration.ports.Spawn` by threads."""
 
     def __init__(self, name: str) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix=name)
@@ -76,5 +68,5 @@ class Finished(Generic[T]):
 
 
 def at_once(work: Callable[[], T]) -> Pending[T]:
-    """A :class:`Spawn` that runs the work within the call: for drivers that use no threads."""
+    """A :class:`~statemgr.migration.ports.Spawn` that runs the work within the call, without threads."""
     return Finished(work)

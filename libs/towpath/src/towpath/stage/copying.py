@@ -12,12 +12,11 @@ from statemgr.control.records import Layer, Manner
 from statemgr.errors import NoSuchCopyError
 from statemgr.migration.job import MigrationJob
 from statemgr.migration.layered import LayeredStore, begin
-from statemgr.migration.ports import Address, Description, Pending, StateClient
+from statemgr.migration.ports import Address, Description, Pending, Spawn, StateClient
 from statemgr.migration.sources import UsableLayer
 from statemgr.store.base import Store, StoreBackend
 from statemgr.types import TaskId
 from towpath.coordinator.messages import Prepare
-from towpath.stage.background import Spawn
 
 ASK_TIMEOUT_S = 2.0
 """What the owner's copy is at; its state manager may have to open a secondary first."""

@@ -15,13 +15,13 @@ from statemgr.clock import Clock
 from statemgr.control.log import ControlReader
 from statemgr.kafka.ports import Kafka
 from statemgr.layout import ENDPOINT_FILE
-from statemgr.migration.ports import StateClient
+from statemgr.migration.ports import Spawn, StateClient
 from statemgr.sidecar.client import GrpcStateClient
 from statemgr.store import StoreBackend
 from towpath.coordinator.client import CoordinatorClient
 from towpath.query.plan import StagePlan
 from towpath.stage.arrivals import Arrivals
-from towpath.stage.background import Background, Spawn
+from towpath.stage.background import Background
 from towpath.stage.coordinated import Coordinated, Identity
 from towpath.stage.copying import CopyMaker
 from towpath.stage.link import HttpLink, Link

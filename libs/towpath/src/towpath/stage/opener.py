@@ -13,21 +13,17 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from statemgr.control.records import Assigned, Layer, Released, Strategy
+from statemgr.control.records import FROM_CHANGELOG, Assigned, Layer, Released
 from statemgr.errors import HolderUnavailableError, StateError
 from statemgr.migration.opening import NoAnswer
-from statemgr.migration.ports import Description, Pending
+from statemgr.migration.ports import Description, Pending, Spawn
 from statemgr.store import StoreBackend
 from statemgr.types import TaskId
 from towpath.errors import TowpathError
 from towpath.query.plan import StagePlan
-from towpath.stage.background import Spawn
 from towpath.stage.opening import Opening
 from towpath.stage.ownership import Topics
 from towpath.stage.tasks import OwnedTask
-
-FROM_CHANGELOG = frozenset({Strategy.RESTART, Strategy.REPLAY})
-"""Strategies that take nothing from another holder."""
 
 
 def known_cut(assigned: Assigned, released: Released | None) -> Released | None:

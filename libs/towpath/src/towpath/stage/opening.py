@@ -38,7 +38,7 @@ from statemgr.migration.opening import (
     Reopen,
     decide_opening,
 )
-from statemgr.migration.ports import Address, Description, Pending, StateClient
+from statemgr.migration.ports import Address, Description, Pending, Spawn, StateClient
 from statemgr.migration.record import MigrationRecord
 from statemgr.migration.scratch import build_scratch
 from statemgr.migration.sources import UsableLayer
@@ -46,7 +46,6 @@ from statemgr.store.base import Store, StoreBackend
 from statemgr.types import TaskId, TopicPartition
 from towpath.errors import TowpathError
 from towpath.query.plan import StagePlan
-from towpath.stage.background import Spawn
 from towpath.stage.migrating import Migration
 from towpath.stage.ownership import Ownership, Topics
 from towpath.stage.parking import Parking

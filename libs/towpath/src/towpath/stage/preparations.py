@@ -18,12 +18,11 @@ from dataclasses import dataclass, field
 import structlog
 
 from statemgr.clock import Clock
-from statemgr.control.records import Strategy
+from statemgr.control.records import COPIES_FIRST, Strategy
 from statemgr.errors import StateError
-from statemgr.migration.ports import Address, Description, Pending, StateClient
+from statemgr.migration.ports import Address, Description, Pending, Spawn, StateClient
 from statemgr.types import TaskId
 from towpath.coordinator.messages import Prepare
-from towpath.stage.background import Spawn
 from towpath.stage.copying import Copy, CopyMaker
 from towpath.stage.opening import Opening
 
@@ -40,9 +39,6 @@ TOP_UP_S = 1.0
 
 LAYERED = frozenset({Strategy.BLOCK, Strategy.LAZY, Strategy.HYBRID})
 """Strategies that begin with an empty store over the former owner's."""
-
-COPYING = frozenset({Strategy.PRECOPY, Strategy.STANDBY})
-"""Strategies whose state is copied before the move."""
 
 
 @dataclass
@@ -160,7 +156,7 @@ class Preparations:
     def _begin(self, task: TaskId, hint: Prepare, now_s: float) -> _Preparation:
         log.info("preparing", task=str(task), epoch=hint.epoch, strategy=str(hint.manner.strategy))
         prepared = _Preparation(hint, now_s)
-        if hint.layers and hint.manner.strategy in COPYING:
+        if hint.layers and hint.manner.strategy in COPIES_FIRST:
             prepared.copy = self._copies.begin(task, hint)
         else:
             if hint.layers and hint.manner.strategy in LAYERED:

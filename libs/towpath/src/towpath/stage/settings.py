@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from statemgr.kafka import properties
 from statemgr.state import REPLICA_CACHE_ENTRIES
 from towpath.errors import SettingsError
 from towpath.stage.assignment import StaticAssignment
@@ -108,21 +109,7 @@ def read_properties(path: Path | None) -> dict[str, str]:
     Raises:
         SettingsError: the file can't be read, or a line has no ``=``.
     """
-    if path is None:
-        return {}
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise SettingsError(f"Kafka properties file {path} can't be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"Kafka properties file {path} can't be read: it is not text in UTF-8") from error
-    properties: dict[str, str] = {}
-    for number, line in enumerate(lines, start=1):
-        text = line.strip()
-        if not text or text.startswith("#"):
-            continue
-        key, separator, value = text.partition("=")
-        if not separator:
-            raise SettingsError(f"{path}, line {number}: expected key=value")
-        properties[key.strip()] = value.strip()
-    return properties
+        return properties.read_properties(path)
+    except ValueError as error:
+        raise SettingsError(str(error)) from error

@@ -1,4 +1,4 @@
-"""Stores that fail when they are told to."""
+"""Stores around other stores: forwarding as they are, and failing when they are told to."""
 
 from __future__ import annotations
 
@@ -9,20 +9,15 @@ from statemgr.store import Entry, Store, StoreBackend, StoreMeta
 from statemgr.types import TaskId
 
 
-class FaultyBackend:
-    """A :class:`~statemgr.store.StoreBackend` around another one, whose next write can be made to fail."""
+class ForwardingBackend:
+    """A :class:`~statemgr.store.StoreBackend` around another one; override what is to differ."""
 
     def __init__(self, inner: StoreBackend) -> None:
         self._inner = inner
-        self._planned: list[tuple[BaseException, bool]] = []
-
-    def fail_next_write(self, error: BaseException, *, after: bool = False) -> None:
-        """Let the next write of any store raise ``error``; ``after``: what was to be written is written."""
-        self._planned.append((error, after))
 
     def open(self, task: TaskId, epoch: int) -> Store:
         """See :meth:`statemgr.store.StoreBackend.open`."""
-        return _FaultyStore(self._inner.open(task, epoch), self._planned)
+        return self._inner.open(task, epoch)
 
     def existing(self, task: TaskId) -> list[int]:
         """See :meth:`statemgr.store.StoreBackend.existing`."""
@@ -45,13 +40,57 @@ class FaultyBackend:
         self._inner.close()
 
 
-class _FaultyStore:
-    def __init__(self, inner: Store, planned: list[tuple[BaseException, bool]]) -> None:
+class ForwardingStore:
+    """A :class:`~statemgr.store.Store` around another one; override what is to differ."""
+
+    def __init__(self, inner: Store) -> None:
         self._inner = inner
-        self._planned = planned
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """See :meth:`statemgr.store.Store.get_many`."""
         return self._inner.get_many(keys)
+
+    def write(self, entries: Iterable[Entry], meta: StoreMeta) -> None:
+        """See :meth:`statemgr.store.Store.write`."""
+        self._inner.write(entries, meta)
+
+    def put_raw(self, entries: Iterable[Entry]) -> None:
+        """See :meth:`statemgr.store.Store.put_raw`."""
+        self._inner.put_raw(entries)
+
+    def meta(self) -> StoreMeta | None:
+        """See :meth:`statemgr.store.Store.meta`."""
+        return self._inner.meta()
+
+    def scan(self, prefix: bytes = b"") -> AbstractContextManager[Iterator[tuple[bytes, bytes]]]:
+        """See :meth:`statemgr.store.Store.scan`."""
+        return self._inner.scan(prefix)
+
+    def close(self) -> None:
+        """See :meth:`statemgr.store.Store.close`."""
+        self._inner.close()
+
+
+class FaultyBackend(ForwardingBackend):
+    """A backend whose next write can be made to fail."""
+
+    def __init__(self, inner: StoreBackend) -> None:
+        super().__init__(inner)
+        self._planned: list[tuple[BaseException, bool]] = []
+
+    def fail_next_write(self, error: BaseException, *, after: bool = False) -> None:
+        """Let the next write of any store raise ``error``; ``after``: what was to be written is written."""
+        self._planned.append((error, after))
+
+    def open(self, task: TaskId, epoch: int) -> Store:
+        """See :meth:`statemgr.store.StoreBackend.open`."""
+        return _FaultyStore(super().open(task, epoch), self._planned)
+
+
+class _FaultyStore(ForwardingStore):
+    def __init__(self, inner: Store, planned: list[tuple[BaseException, bool]]) -> None:
+        super().__init__(inner)
+        self._planned = planned
 
     def write(self, entries: Iterable[Entry], meta: StoreMeta) -> None:
         if not self._planned:
@@ -61,15 +100,3 @@ class _FaultyStore:
         if after:
             self._inner.write(entries, meta)
         raise error
-
-    def put_raw(self, entries: Iterable[Entry]) -> None:
-        self._inner.put_raw(entries)
-
-    def meta(self) -> StoreMeta | None:
-        return self._inner.meta()
-
-    def scan(self, prefix: bytes = b"") -> AbstractContextManager[Iterator[tuple[bytes, bytes]]]:
-        return self._inner.scan(prefix)
-
-    def close(self) -> None:
-        self._inner.close()
