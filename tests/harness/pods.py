@@ -185,9 +185,10 @@ class Pod:
             self.stage.start()
 
     def require_clean_exits(self) -> None:
-        """Every process has left with 0, unless it was struck."""
+        """Every process has left with 0, unless it was struck; a stage that ends only now has its manager told."""
         for process in () if self.struck else self.processes:
             status = process.wait(LINGER_LIMIT_S)
+            self.tend()
             # One that got its signal before it could heed it had not begun anything.
             assert status in {0, -signal.SIGTERM}, f"{process.name} ended with status {status}. {self.describe()}"
 

@@ -20,7 +20,7 @@ from tests.simulation.markers import StaggeredMarkers
 from tests.simulation.network import Network, Weather
 from tests.simulation.rest import registry_differences, why_not_at_rest
 from tests.simulation.rows import encode_record
-from tests.simulation.schedule import Schedule
+from tests.simulation.schedule import Schedule, Strike
 from tests.simulation.strikes import Striker
 from tests.simulation.verify import disk_differences, outcome_differences
 from tests.simulation.world import SimulationError, World
@@ -99,7 +99,7 @@ class Simulation:
         while len(running) < count:
             running.append(self._new_machine())
         for machine in running[count:]:
-            self.world.after(self.world.rng.random(), machine.drain)
+            self.world.after(self.world.rng.random(), lambda machine=machine: self._drain(machine))
 
     def ensure_someone(self) -> None:
         """Somebody must be there to go on."""
@@ -110,6 +110,12 @@ class Simulation:
         """Note in which states an event met the tasks."""
         for partition in range(self.schedule.partitions):
             self.coverage[state_of(self, partition), event] += 1
+
+    def _drain(self, machine: Machine) -> None:
+        """Those that were to stay may be lost meanwhile."""
+        machine.drain()
+        if self._is_calm:
+            self.ensure_someone()
 
     # --- the run ---
 
@@ -142,12 +148,17 @@ class Simulation:
         for planned in self.schedule.load:
             self.world.at(planned.at_s, lambda planned=planned: self._write(planned))
         for strike in self.schedule.strikes:
-            self.world.at(strike.at_s, lambda strike=strike: self._striker.strike(strike))
+            self.world.at(strike.at_s, lambda strike=strike: self._strike(strike))
 
     def _react(self, change: int) -> None:
         strike = self.schedule.reactions.get(change)
-        if strike is not None and not self._is_calm:
-            self.world.after(strike.at_s, lambda: self._striker.strike(strike))
+        if strike is not None:
+            self.world.after(strike.at_s, lambda: self._strike(strike))
+
+    def _strike(self, strike: Strike) -> None:
+        """Nothing strikes once it is calm, though it was due: the time to come to rest counts from there."""
+        if not self._is_calm:
+            self._striker.strike(strike)
 
     def _write(self, planned: Planned) -> None:
         self._producer.produce(INPUT, planned.partition, None, encode_record(planned.record))

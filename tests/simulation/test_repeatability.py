@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+from tests.simulation.kinds import Kind
 from tests.simulation.run import run_seed
-from tests.simulation.schedule import plan
+from tests.simulation.schedule import Strike, plan
 
 SEEDS = (3, 17, 104)
+MOVES = 17
+"""A seed that moves a task."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -40,3 +44,19 @@ def digests(hash_seed: str) -> list[str]:
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=120
     )
     return found.stdout.split()
+
+
+@pytest.mark.parametrize("kind", [Kind.NIGHT, Kind.KILL, Kind.SCALE])
+def test_nothing_strikes_once_it_is_calm(kind: Kind) -> None:
+    """The time until everything is at rest counts from the calm; a strike behind it would use it up."""
+    planned = replace(plan(MOVES), reactions={})
+    before = run_seed(MOVES, schedule=planned).history
+    moved_s = next(event.at_s for event in before if "Assigned" in event.what and "epoch=2" in event.what)
+    args = {"whom": 0, "seconds": 61.0, "replicas": 2, "manner": None}
+    late = {0: Strike(planned.calm_s - moved_s + 0.1, kind, args)}
+    history = run_seed(MOVES, schedule=replace(planned, reactions=late)).history
+    assert [event.what for event in history if event.actor == "schedule"][-1] == "calm"
+
+
+def test_somebody_stays_though_the_last_one_leaves_when_it_is_calm_already() -> None:
+    run_seed(401_951)

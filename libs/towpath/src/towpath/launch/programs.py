@@ -8,9 +8,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from towpath.errors import SettingsError
-from towpath.query.plan import QueryPlan
+
+if TYPE_CHECKING:  # the command line starts without Polars
+    from towpath.query.plan import QueryPlan
 
 STOP_WAIT_S = 12
 """A replica exits within 10 s of SIGTERM; two more before it is killed."""
