@@ -362,8 +362,20 @@ def test_a_read_is_flagged_until_the_owner_has_committed_or_says_that_it_is_comp
     store = holder.store(2)
     if progress is not None:
         store.write([incomplete()], meta(4, progress))
-    read = holder.client.get("a", TASK, 1, [b"x"], TIMEOUT_S).result()
-    assert read.confirmed == (done == 2 or (progress is not None and progress.epoch == 2))
+    asked = holder.client.get("a", TASK, 1, [b"x"], TIMEOUT_S)
+    if progress is None and done != 2:
+        with pytest.raises(NoSuchCopyError, match="not whole yet; its owner is a"):
+            asked.result()
+    else:
+        assert asked.result().confirmed == (done == 2 or (progress is not None and progress.epoch == 2))
+
+
+def test_a_half_restored_copy_is_not_read(holder):
+    """What is in it was never the state at any time: newer values of some keys, none yet of others."""
+    holder.assign(1, "z")
+    holder.store(2).write([(key("x"), b"1")], meta(-1, None))
+    with pytest.raises(NoSuchCopyError, match="not whole yet; its owner is z"):
+        holder.client.get("a", TASK, 1, [b"x"], TIMEOUT_S).result()
 
 
 def test_a_read_of_a_task_that_was_released_or_moved_is_flagged_with_the_owner_s_name(holder):

@@ -129,7 +129,7 @@ class StateService:
         """Committed values of a table's keys, from the newest copy here (R15).
 
         Raises:
-            NoSuchCopyError: there is no copy of the task here; names the owner.
+            NoSuchCopyError: there is no copy of the task here, or one that is not whole yet; names the owner.
             HolderUnavailableError: no answer before the deadline.
         """
         epoch = self._newest(task)
@@ -141,8 +141,13 @@ class StateService:
 
         found, meta = self._read(task, epoch, -1, timeout_s, work, fresh=True)
         view = self._view()
-        owns = reads.owns(view, task, epoch, self.name) and reads.is_claimed(view, task, epoch, meta)
-        confirmed = self._within_lease() and owns
+        claimed = reads.is_claimed(view, task, epoch, meta)
+        if found.offset < 0 and not claimed:
+            raise NoSuchCopyError(
+                f"copy {task}@{epoch} of {self.name} is not whole yet; "
+                f"its owner is {reads.owner(view, task) or 'unknown'}"
+            )
+        confirmed = self._within_lease() and claimed and reads.owns(view, task, epoch, self.name)
         return Read(epoch, found.offset, found.found, confirmed, reads.owner(view, task))
 
     def copies(self) -> list[Copy]:
