@@ -1,0 +1,33 @@
+"""The jobs."""
+
+from __future__ import annotations
+
+from bench.peers.model import Data, Job
+
+JOBS = (
+    Job("q0", "Q0, pass through", "q0", Data.NEXMARK, 4_000_000),
+    Job("q1", "Q1, currency conversion", "q1", Data.NEXMARK, 4_000_000),
+    Job("q2", "Q2, selection", "q2", Data.NEXMARK, 4_000_000),
+    Job("q22", "Q22, URL directories", "q22", Data.NEXMARK, 4_000_000),
+    Job("count-bids", "key count, full NEXMark bids", "count", Data.NEXMARK, 4_000_000),
+    Job("count-100k", "key count, short bids, 100 k keys", "count", Data.UNIFORM_100K, 6_000_000, keyed=True),
+    Job("count-10m", "key count, short bids, 10 M keys", "count", Data.UNIFORM_10M, 15_000_000, keyed=True),
+    Job("count-10m-zipf", "key count, short bids, 10 M keys, Zipf 1.0", "count", Data.ZIPF_10M, 15_000_000, keyed=True),
+)
+
+LATENCY_JOB = Job("latency", "key count, short bids, 100 k keys", "count", Data.UNIFORM_100K, 0, keyed=True)
+"""One stage, fed at a fixed rate."""
+
+STATELESS = ("q0", "q1", "q2", "q22")
+
+
+def job_named(name: str) -> Job:
+    """The job of a name.
+
+    Raises:
+        ValueError: there is none.
+    """
+    for job in JOBS:
+        if job.name == name:
+            return job
+    raise ValueError(f"there is no job {name!r}; jobs: {', '.join(job.name for job in JOBS)}")

@@ -1,0 +1,48 @@
+"""faust-streaming: one worker process for each core."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.peers.environment import ensure_environment, program_of, python_of, write_run
+from bench.peers.model import Command, Guarantee, Job, Run, Say, Variant
+
+NAME = "faust"
+_SETTINGS = {
+    "store": "rocksdb://",
+    "loop": "uvloop",
+    "stream_buffer_maxsize": "16384",
+    "producer_linger": "0.05",
+    "stream_wait_empty": "False",
+    "web_enabled": "False",
+}
+
+
+class Faust:
+    """See :class:`bench.peers.model.System`."""
+
+    name = NAME
+    title = "faust-streaming 0.15.3"
+    share = 0.015
+
+    def variants(self) -> Sequence[Variant]:
+        """At least once, which is its default; its tables count event by event."""
+        return [Variant(NAME, "default", Guarantee.AT_LEAST_ONCE, _SETTINGS, each=True)]
+
+    def unsupported(self, job: Job, variant: Variant) -> str | None:  # noqa: ARG002
+        """Its share of 10 M keys would be no 10 M keys."""
+        if job.name.startswith("count-10m"):
+            return "at its pace, a run over 10 M keys takes more than two hours"
+        return None
+
+    def prepare(self, say: Say) -> None:
+        """Its environment."""
+        ensure_environment(NAME, say)
+
+    def group(self, run: Run) -> str | None:
+        """The application's id."""
+        return run.app
+
+    def command(self, run: Run) -> Command:
+        """Two workers."""
+        return Command([str(python_of(NAME)), str(program_of(NAME)), str(write_run(run))], copies=2)

@@ -1,0 +1,40 @@
+"""Ours, event by event in Faust's idiom: the program of :mod:`bench.peers.towpath.agent`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.peers.model import Command, Guarantee, Job, Run, Say, Variant
+from bench.peers.systems.towpath import run_command
+
+NAME = "towpath-agent"
+
+
+class TowpathAgent:
+    """See :class:`bench.peers.model.System`."""
+
+    name = NAME
+    title = "Towpath, event-at-a-time agent"
+    share = 0.1
+
+    def variants(self) -> Sequence[Variant]:
+        """Both guarantees."""
+        return [Variant(NAME, "default", guarantee, {}, each=True) for guarantee in Guarantee]
+
+    def unsupported(self, job: Job, variant: Variant) -> str | None:  # noqa: ARG002
+        """It is compared with Faust, on what Faust does."""
+        if not job.counts or job.name.startswith("count-10m"):
+            return "agents are measured with key counts of up to 100 k keys"
+        return None
+
+    def prepare(self, say: Say) -> None:
+        """It is the environment in which this runs."""
+
+    def group(self, run: Run) -> str | None:
+        """Of the agent's own stage, or of the shuffle before it."""
+        return f"{run.app}.{'count' if run.job.keyed else 'count-by-auction'}"
+
+    def command(self, run: Run) -> Command:
+        """``towpath run``."""
+        arguments = {"keyed": str(run.job.keyed).lower()}
+        return run_command("bench.peers.towpath.agent", run, arguments)
