@@ -80,7 +80,7 @@ class Bench:
     say: Say
 
 
-def drain(bench: Bench, system: System, run: Run, events: int, expected: pl.DataFrame) -> Drained:
+def drain(bench: Bench, system: System, run: Run, expected: pl.DataFrame) -> Drained:
     """Run a system on a full topic until everything is visible, and compare.
 
     Raises:
@@ -105,8 +105,8 @@ def drain(bench: Bench, system: System, run: Run, events: int, expected: pl.Data
     wrong = differences(run.job.program, outputs.rows, expected)
     if wrong:
         raise RunFailedError(f"its outputs are wrong: {wrong}")
-    found = _window(sampler, outputs.rows, run, events)
-    return _figures(found, sampler, outputs.rows, events, _changelog_records(topics, run), begin_s)
+    found = _window(sampler, outputs.rows, run)
+    return _figures(found, sampler, outputs.rows, run.events, _changelog_records(topics, run), begin_s)
 
 
 def _await_complete(
@@ -129,10 +129,10 @@ def _await_complete(
             )
 
 
-def _window(sampler: Sampler, outputs: pl.DataFrame, run: Run, events: int) -> Window:
+def _window(sampler: Sampler, outputs: pl.DataFrame, run: Run) -> Window:
     weights = newly_covered(outputs) if run.job.counts else pl.repeat(1, outputs.height, eager=True)
     shares = share_at(sampler.samples, outputs, weights, float(weights.sum()))
-    found = window(sampler.samples, shares, events)
+    found = window(sampler.samples, shares, run.events)
     if found is None:
         raise RunFailedError(f"too much became visible, or was taken in, before {START_SHARE:.0%} was seen to be done")
     return found

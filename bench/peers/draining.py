@@ -37,8 +37,7 @@ class Draining:
 
     def figures(self, bench: Bench, system: System, run: Run) -> Mapping[str, Any]:
         """Preload what is not there yet, then drain."""
-        events = self.events(system)
-        source = bench.topics.preload(self.job.data, events, bench.say)
-        if events not in self._answers:
-            self._answers[events] = expected(self.job, events)
-        return drain(bench, system, replace(run, source=source), events, self._answers[events]).as_figures()
+        source = bench.topics.preload(self.job.data, run.events, bench.say)
+        if run.events not in self._answers:
+            self._answers[run.events] = expected(self.job, run.events)
+        return drain(bench, system, replace(run, source=source), self._answers[run.events]).as_figures()

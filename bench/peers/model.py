@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
@@ -101,6 +101,7 @@ class Run:
         source: topic to read from its beginning.
         sink: topic to write; it exists.
         work_dir: for state and logs; empty at the start.
+        events: how many there will be in the source.
     """
 
     app: str
@@ -110,6 +111,11 @@ class Run:
     source: str
     sink: str
     work_dir: Path
+    events: int
+
+    def with_settings(self, settings: Mapping[str, str]) -> Run:
+        """The same run with other settings: those of the variant, and what only the moment knows."""
+        return replace(self, variant=replace(self.variant, settings=settings))
 
     def described(self) -> dict[str, Any]:
         """What a peer's program reads."""

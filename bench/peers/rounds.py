@@ -152,7 +152,8 @@ class _Rounds:
         work_dir = self._work_dir / app
         work_dir.mkdir()
         topics = self._bench.topics
-        run = Run(app, variant, self._measure.job, topics.bootstrap, f"{app}-in", f"{app}-out", work_dir)
+        events = self._measure.events(system)
+        run = Run(app, variant, self._measure.job, topics.bootstrap, f"{app}-in", f"{app}-out", work_dir, events)
         try:
             return self._measure.figures(self._bench, system, run)
         finally:

@@ -1,0 +1,79 @@
+"""The jobs in Pathway: ``program.py RUN.json`` runs one of them until SIGTERM."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pathway as pw
+
+AUCTION_STEP = 123
+FIRST_DIRECTORY = 3
+
+
+class Event(pw.Schema):
+    """Fields of all kinds of events that a job needs."""
+
+    type: str
+    auction: int | None = pw.column_definition(default_value=None)
+    bidder: int | None = pw.column_definition(default_value=None)
+    price: int | None = pw.column_definition(default_value=None)
+    date_time: int | None = pw.column_definition(default_value=None)
+    channel: str | None = pw.column_definition(default_value=None)
+    url: str | None = pw.column_definition(default_value=None)
+    extra: str | None = pw.column_definition(default_value=None)
+
+
+class Keyed(pw.Schema):
+    """What the count needs."""
+
+    type: str
+    auction: int | None = pw.column_definition(default_value=None)
+
+
+def main() -> None:
+    """Build the job and run it."""
+    run = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    settings = run["settings"]
+    kafka = {"bootstrap.servers": run["bootstrap"], "group.id": run["app"], "auto.offset.reset": "earliest"}
+    events = pw.io.kafka.read(
+        kafka,
+        topic=run["source"],
+        schema=Keyed if run["job"] == "count" else Event,
+        format="json",
+        autocommit_duration_ms=int(settings["autocommit_duration_ms"]),
+        name="source",
+    )
+    bids = events.filter(events.type == "bid")
+    pw.io.kafka.write(outputs(bids, run["job"]), kafka, run["sink"], format="json")
+    pw.run(
+        monitoring_level=pw.MonitoringLevel.NONE,
+        persistence_config=pw.persistence.Config(
+            pw.persistence.Backend.filesystem(f"{run['state_dir']}/persistence"),
+            snapshot_interval_ms=int(settings["snapshot_interval_ms"]),
+            persistence_mode=pw.PersistenceMode.OPERATOR_PERSISTING,
+        ),
+    )
+
+
+def outputs(bids: Any, job: str) -> Any:
+    """The job's table."""
+    if job == "count":
+        return bids.groupby(bids.auction).reduce(bids.auction, count=pw.reducers.count())
+    if job == "q0":
+        return bids.select(bids.auction, bids.bidder, bids.price, bids.date_time, bids.extra)
+    if job == "q1":
+        price = pw.unwrap(bids.price) * 0.908
+        return bids.select(bids.auction, bids.bidder, bids.date_time, bids.extra, price=price)
+    if job == "q2":
+        chosen = bids.filter(pw.unwrap(bids.auction) % AUCTION_STEP == 0)
+        return chosen.select(chosen.auction, chosen.price)
+    parts = pw.unwrap(bids.url).str.split("/")
+    directories = {f"dir{n}": parts.get(FIRST_DIRECTORY + n - 1) for n in (1, 2, 3)}
+    return bids.select(bids.auction, bids.bidder, bids.price, bids.channel, **directories)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Flink SQL by PyFlink: job manager and task manager in one JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bench.peers.environment import ensure_environment, program_of, python_of, write_run
+from bench.peers.model import Command, Guarantee, Job, Run, Say, UnavailableError, Variant
+from towpath.jars import JarsError, ensure_jars
+
+NAME = "flink"
+VERSION = "2.2.1"
+_CONNECTOR = "org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2"
+_DEFAULT = {
+    "parallelism.default": "2",
+    "execution.checkpointing.interval": "5 s",
+    "state.backend.type": "rocksdb",
+    "execution.checkpointing.incremental": "true",
+    "pipeline.object-reuse": "true",
+    "taskmanager.memory.process.size": "3 g",
+}
+"""A slot for each core; state that may grow beyond memory, as everybody's here. Without object reuse it copies rows."""
+
+_MINI_BATCH = {
+    **_DEFAULT,
+    "table.exec.mini-batch.enabled": "true",
+    "table.exec.mini-batch.allow-latency": "2 s",
+    "table.exec.mini-batch.size": "50000",
+    "table.optimizer.agg-phase-strategy": "TWO_PHASE",
+}
+"""What its tuning guide says for aggregations; figures as in the published NEXMark runs."""
+
+_HEAP_STATE = {**_MINI_BATCH, "state.backend.type": "hashmap"}
+"""State on the heap, for jobs whose keys fit in it."""
+
+_SETS: Mapping[str, Mapping[str, str]] = {"default": _DEFAULT, "mini-batch": _MINI_BATCH, "best": _HEAP_STATE}
+
+
+class Flink:
+    """See :class:`bench.peers.model.System`."""
+
+    name = NAME
+    title = f"Flink SQL {VERSION} (PyFlink)"
+    share = 1.0
+
+    def variants(self) -> Sequence[Variant]:
+        """Both guarantees; mini-batch off and on, and on with state on the heap."""
+        return [
+            Variant(NAME, setting, guarantee, settings, each=setting == "default")
+            for guarantee in Guarantee
+            for setting, settings in _SETS.items()
+        ]
+
+    def unsupported(self, job: Job, variant: Variant) -> str | None:
+        """Mini-batch means aggregations; the heap is for what fits."""
+        if variant.setting != "default" and not job.counts:
+            return "the same as its defaults: mini-batch and state are for aggregations"
+        if variant.setting == "best" and job.name.startswith("count-10m"):
+            return "10 M keys are for state that may grow beyond the heap"
+        return None
+
+    def prepare(self, say: Say) -> None:
+        """Its environment and the connector's jar."""
+        ensure_environment(NAME, say)
+        self._jar(say)
+
+    def group(self, run: Run) -> str | None:
+        """Where it shows its positions, at checkpoints."""
+        return run.app
+
+    def command(self, run: Run) -> Command:
+        """One Python process with its JVM; the jar is on the JVM's class path."""
+        state = run.work_dir / "checkpoints"
+        settings = {
+            **run.variant.settings,
+            "execution.checkpointing.dir": state.as_uri(),
+            "pipeline.jars": self._jar(lambda _: None),
+        }
+        path = write_run(run.with_settings(settings))
+        return Command([str(python_of(NAME)), str(program_of(NAME)), str(path)])
+
+    def _jar(self, say: Say) -> str:
+        try:
+            directory = ensure_jars((_CONNECTOR,), "flink-sql-kafka-5.0.0-2.2", transitive=False, notify=say)
+        except JarsError as error:
+            raise UnavailableError(str(error)) from error
+        jars = sorted(directory.glob("flink-sql-connector-kafka*.jar"))
+        return ";".join(jar.as_uri() for jar in jars)
