@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from bench.peers.draining import Draining
 from bench.peers.jobs import JOBS, job_named
+from bench.peers.latency import Latency
 from bench.peers.machine import machine
 from bench.peers.model import Guarantee, System, Variant
 from bench.peers.places import WRITTEN
@@ -28,6 +29,9 @@ from bench.peers.targets import targets
 ROUNDS = 5
 RUN_LIMIT_S = 1200.0
 """Kafka Streams takes seven minutes for the largest job on two cores."""
+
+RATES = "1000,10000,30000"
+SECONDS = 30.0
 
 QUICK_SYSTEMS = ("towpath", "kafka-streams", "faust")
 QUICK_JOBS = ("count-bids",)
@@ -76,6 +80,8 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     systems = {system.name: system for system in all_systems()}
     names = _list(given.systems) or (QUICK_SYSTEMS if given.quick else tuple(systems))
     jobs = _list(given.jobs) or (QUICK_JOBS if given.quick else tuple(job.name for job in JOBS))
+    if given.jobs == "none":
+        jobs = ()
     for name in names:
         if name not in systems:
             parser.error(f"there is no system {name!r}; systems: {', '.join(systems)}")
@@ -84,9 +90,11 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     except ValueError as error:
         parser.error(str(error))
     scale = given.scale or (QUICK_SCALE if given.quick else 1.0)
+    drains: list[Measure] = [Draining(job, scale) for job in chosen]
+    rates = [int(rate) for rate in _list(given.rates if given.rates is not None else "" if given.quick else RATES)]
     return Options(
         [systems[name] for name in names],
-        [Draining(job, scale) for job in chosen],
+        drains + [Latency(rate, given.seconds) for rate in rates],
         given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS),
         given.limit,
         _list(given.guarantees),
@@ -101,7 +109,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--quick", action="store_true", help="a small choice of everything below, in ten minutes")
     parser.add_argument("--systems", default="", help=f"some of {', '.join(each.name for each in all_systems())}")
-    parser.add_argument("--jobs", default="", help=f"some of {', '.join(job.name for job in JOBS)}")
+    parser.add_argument("--jobs", default="", help=f"some of {', '.join(job.name for job in JOBS)}, or none")
+    parser.add_argument("--rates", default=None, help=f"of the latency measurement; default {RATES}, none with --quick")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of load that count, at each rate")
     parser.add_argument("--guarantees", default="", help=f"some of {', '.join(Guarantee)}")
     parser.add_argument("--settings", default="", help="some of the systems' settings, such as default,best,each")
     parser.add_argument("--rounds", type=int, default=0, help=f"of everything; {ROUNDS} unless told otherwise")

@@ -30,7 +30,7 @@ class Outputs:
     def read_until(self, ends: Sequence[int]) -> None:
         """Take what a read_committed reader gets up to these offsets."""
         for messages in self._reader.until(ends):
-            self._parts.append(_parsed(messages, self._fields))
+            self._parts.append(parsed(messages, self._fields))
 
     @property
     def rows(self) -> pl.DataFrame:
@@ -68,7 +68,8 @@ def differences(program: str, outputs: pl.DataFrame, expected: pl.DataFrame) -> 
     return f"{int(wrong.sum()):,} of {ours.height:,} rows are wrong, such as {examples}"
 
 
-def _parsed(messages: Sequence[Any], fields: dict[str, pl.DataType]) -> pl.DataFrame:
+def parsed(messages: Sequence[Any], fields: dict[str, pl.DataType]) -> pl.DataFrame:
+    """Partition, offset and fields of messages; those without a value are left out."""
     content = [(message.partition(), message.offset(), message.value()) for message in messages]
     kept = [row for row in content if row[2] is not None]
     values = pl.read_ndjson(b"\n".join(row[2] for row in kept), schema=fields) if kept else pl.DataFrame(schema=fields)

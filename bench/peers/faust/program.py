@@ -22,6 +22,7 @@ app = faust.App(
     run["app"],
     broker=f"kafka://{run['bootstrap']}",
     store=settings["store"],
+    key_serializer="json",
     datadir=f"{run['state_dir']}-{os.environ['BENCH_COPY']}",
     topic_partitions=run["partitions"],
     topic_replication_factor=1,

@@ -9,7 +9,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, from_json, struct, to_json
 
-BID = "type STRING, auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, date_time BIGINT, extra STRING"
+NUMBERS = "auction BIGINT, bidder BIGINT, price BIGINT, date_time BIGINT"
+BID = f"type STRING, {NUMBERS}, channel STRING, url STRING, extra STRING"
 JOBS = {
     "q0": ("auction", "bidder", "price", "date_time", "extra"),
     "q1": ("auction", "bidder", "CAST(price * 0.908 AS DECIMAL(23, 3)) AS price", "date_time", "extra"),

@@ -19,7 +19,7 @@ class Bytewax:
 
     name = NAME
     title = "Bytewax 0.21.1"
-    share = 0.1
+    share = 0.5
 
     def variants(self) -> Sequence[Variant]:
         """Its Kafka sink knows at-least-once alone; its state counts event by event."""

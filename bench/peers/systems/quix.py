@@ -23,7 +23,7 @@ class Quix:
 
     name = NAME
     title = "Quix Streams 3.28.1"
-    share = 0.15
+    share = 0.3
 
     def variants(self) -> Sequence[Variant]:
         """Both guarantees, at its defaults and with larger batches; its state counts event by event."""

@@ -15,7 +15,7 @@ class TowpathAgent:
 
     name = NAME
     title = "Towpath, event-at-a-time agent"
-    share = 0.1
+    share = 0.3
 
     def variants(self) -> Sequence[Variant]:
         """Both guarantees."""
