@@ -1,6 +1,6 @@
 # Towpath. `make` alone prints this help; `make test` is what continuous integration checks.
 .DEFAULT_GOAL := help
-.PHONY: chaos bench-handover help setup demo test test-quick simulate lint format bench-load clean
+.PHONY: chaos bench-handover bench-peers help setup demo test test-quick simulate lint format bench-load clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -37,6 +37,9 @@ chaos: setup ## Rescaling while processes are killed and paused, on real process
 
 bench-handover: setup ## What 1 → 2 replicas cost with a million keys: hybrid, replay, restart (10 minutes)
 	@$(RUN)/python -m bench.handover $(ARGS)
+
+bench-peers: setup ## Same jobs on Kafka Streams, Flink and others: hours; QUICK=1: 10 minutes; ARGS=--help
+	@$(RUN)/python -m bench.peers $(if $(QUICK),--quick,--write-docs) $(ARGS)
 
 bench-load: setup ## Generator and load job: events per second, and the load's own delay (2 minutes)
 	@$(RUN)/python bench/nexmark_generator.py --json

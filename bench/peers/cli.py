@@ -21,6 +21,7 @@ from bench.peers.latency import Latency
 from bench.peers.machine import machine
 from bench.peers.model import Guarantee, System, Variant
 from bench.peers.places import WRITTEN
+from bench.peers.report import report
 from bench.peers.results import load, summarised
 from bench.peers.rounds import Choice, Measure, carry_out
 from bench.peers.systems import all_systems
@@ -50,6 +51,7 @@ class Options:
     guarantees: Sequence[str]
     settings: Sequence[str]
     keep: bool
+    write_docs: bool
 
     def wanted(self, variant: Variant) -> bool:
         """Whether a variant was chosen."""
@@ -66,7 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     choice = Choice(options.systems, options.rounds, options.limit_s, options.wanted, path)
     carry_out(choice, options.measures, _say)
     summaries = summarised(load(path))
-    print(json.dumps({"targets": targets(summaries), "machine": there}))
+    reached = targets(summaries)
+    report(summaries, reached, there, write_docs=options.write_docs)
+    print(json.dumps({"targets": reached, "machine": there}))
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
@@ -100,6 +104,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         _list(given.guarantees),
         _list(given.settings),
         given.keep,
+        given.write_docs,
     )
 
 
@@ -120,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--keep", action="store_true", help="add to the figures of former calls instead of beginning anew"
     )
+    parser.add_argument("--write-docs", action="store_true", help="write docs/benchmarks.md and its pictures, too")
     return parser
 
 
