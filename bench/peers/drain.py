@@ -36,6 +36,7 @@ class Drained:
         events_per_cpu_s: of the whole process tree, within the window.
         broker_cpu_share: processor seconds of the broker for one of the system.
         window_s: length of the window.
+        ahead: share of the events that were half done when it began; see :func:`bench.peers.progress.window`.
         whole_s: from the start of the processes to the last output.
         whole_events_per_cpu_s: the same over the whole run, start and warm-up included.
         outputs_per_event: records in the sink.
@@ -50,6 +51,7 @@ class Drained:
     events_per_cpu_s: float
     broker_cpu_share: float
     window_s: float
+    ahead: float
     whole_s: float
     whole_events_per_cpu_s: float
     outputs_per_event: float
@@ -134,7 +136,7 @@ def _window(sampler: Sampler, outputs: pl.DataFrame, run: Run) -> Window:
     shares = share_at(sampler.samples, outputs, weights, float(weights.sum()))
     found = window(sampler.samples, shares, run.events)
     if found is None:
-        raise RunFailedError(f"too much became visible, or was taken in, before {START_SHARE:.0%} was seen to be done")
+        raise RunFailedError(f"nearly everything beyond {START_SHARE:.0%} became visible at once: no window to measure in")
     return found
 
 
@@ -152,6 +154,7 @@ def _figures(
         events_per_cpu_s=found.events / found.cpu_s,
         broker_cpu_share=found.broker_cpu_s / found.cpu_s,
         window_s=found.seconds,
+        ahead=found.ahead,
         whole_s=found.end.at_s - begin_s,
         whole_events_per_cpu_s=events / found.end.cpu_s,
         outputs_per_event=outputs.height / events,

@@ -24,8 +24,8 @@ How it is measured:
   all rows. A run with a wrong output has no figure.
 - *Drain*: the topic is full when the system starts. The clock starts when {START_SHARE:.0%} of the results are visible
   to a read_committed reader and nothing more is on its way to it, and stops when all are: starts and warm-up are left
-  out for everybody alike. Input that was taken before and has no result yet is not counted. Processor time is that of
-  all the system's processes. *Whole run* has starts and warm-up in it.
+  out for everybody alike. An event that was taken before and has no result yet, because it is between two stages,
+  counts half. Processor time is that of all the system's processes. *Whole run* has starts and warm-up in it.
 - Slower systems get a smaller part of the same events, so that a run takes about a minute.
 - Short bids are partitioned by their key, so that counting them needs no shuffle; the full stream is not.
 - *Latency*: events are sent at a fixed rate by a process of their own. The latency of an event goes from the time at

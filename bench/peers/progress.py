@@ -30,12 +30,14 @@ class Window:
     Attributes:
         start: the first sample with at least the start share.
         end: the first sample with everything.
-        events: whose results became visible in it and whose input was not yet taken when it began.
+        events: that were processed in it.
+        ahead: share of the events whose input had been taken when it began, but that had no visible result.
     """
 
     start: Sample
     end: Sample
     events: float
+    ahead: float
 
     @property
     def seconds(self) -> float:
@@ -86,8 +88,10 @@ def window(samples: Sequence[Sample], shares: NDArray[np.float64], events: int) 
 
     The clock must start when what was processed is what is visible. A system that commits rarely shows much at once,
     long after it was processed; so the clock starts at the first pause in which nothing new becomes visible, unless
-    there is none. A system of several stages has taken more input than has visible results when the clock starts. That
-    work was done before, so that these events do not count.
+    there is none.
+
+    A system of several stages has taken more input by then than has visible results. Its first stages have done their
+    work on those events, its last ones have not: each counts as half an event, as if both cost the same.
     """
     started = np.flatnonzero(shares >= START_SHARE)
     ended = np.flatnonzero(shares >= 1.0 - _ROUNDING)
@@ -95,10 +99,11 @@ def window(samples: Sequence[Sample], shares: NDArray[np.float64], events: int) 
         return None
     begin, end = int(started[0]), int(ended[0])
     start = next((at for at in range(begin, end - QUIET_SAMPLES) if _quiet(shares, at)), begin)
-    done = max(float(shares[start]) * events, samples[start].consumed)
-    if events - done < LEAST_SHARE * events:
+    visible = float(shares[start])
+    if visible > 1.0 - LEAST_SHARE:
         return None
-    return Window(samples[start], samples[end], events - done)
+    ahead = max(samples[start].consumed / events - visible, 0.0)
+    return Window(samples[start], samples[end], (1.0 - visible - ahead / 2) * events, ahead)
 
 
 def _quiet(shares: NDArray[np.float64], at: int) -> bool:

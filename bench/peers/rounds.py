@@ -63,14 +63,14 @@ class Choice:
         systems: in their order within a round.
         rounds: of each measure.
         limit_s: longest run.
-        wanted: which variants.
+        wanted: chooses among the variants of a system.
         results: file for the rows.
     """
 
     systems: Sequence[System]
     rounds: int
     limit_s: float
-    wanted: Callable[[Variant], bool]
+    wanted: Callable[[Sequence[Variant]], Sequence[Variant]]
     results: Path
 
 
@@ -111,7 +111,7 @@ class _Rounds:
 
     def run(self) -> None:
         for number, system in itertools.product(range(1, self._choice.rounds + 1), self._choice.systems):
-            for variant in filter(self._choice.wanted, system.variants()):
+            for variant in self._choice.wanted(system.variants()):
                 row = self._row(number, system, variant)
                 append(self._choice.results, row)
                 self._say(_told(row))

@@ -53,7 +53,6 @@ def main() -> None:
         persistence_config=pw.persistence.Config(
             pw.persistence.Backend.filesystem(f"{run['state_dir']}/persistence"),
             snapshot_interval_ms=int(settings["snapshot_interval_ms"]),
-            persistence_mode=pw.PersistenceMode.OPERATOR_PERSISTING,
         ),
     )
 

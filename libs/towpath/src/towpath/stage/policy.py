@@ -18,6 +18,12 @@ Built-in operators never come near it; user code that takes milliseconds a recor
 ALERT_BATCH_S = 0.01
 """Longest time that a batch is meant to take while a move is near: half of the 20 ms that a release may take (R16)."""
 
+REST_FACTOR = 1.5
+"""Batches begin at least so many times as far apart as one takes: a third of the time is left to others."""
+
+LONGEST_REST_S = 0.1
+"""Longest time between two batches for that reason: the interval of commits under backlog."""
+
 FIRST_BATCH_PART = 64
 """The first batch is this part of the largest: 312 JSON records, which take 10 s at 32 ms each.
 
@@ -78,15 +84,25 @@ def should_commit(facts: TransactionFacts, limits: CommitLimits) -> bool:
     )
 
 
-def breath_s(since_batch_s: float, interval_s: float, backlog: bool) -> float:
+def breath_s(since_batch_s: float, interval_s: float, busy_s: float, backlog: bool) -> float:
     """How long to let records gather before the next poll; 0 under backlog, and for the first record after a silence.
+
+    A broker that is short of processors answers commits late; asking it less often lets it, and everybody else on its
+    machine, come to rest at the longer interval instead of falling behind.
 
     Args:
         since_batch_s: seconds since the last batch was taken.
         interval_s: shortest time between two batches under light load.
+        busy_s: seconds from taking a batch to the end of its commit, of late.
         backlog: more is certainly waiting.
     """
+    interval_s = max(interval_s, min(busy_s * REST_FACTOR, LONGEST_REST_S))
     return 0.0 if backlog else max(0.0, interval_s - since_batch_s)
+
+
+def smoothed_s(before_s: float, now_s: float) -> float:
+    """A duration of late: the new one counts for a quarter."""
+    return now_s if before_s == 0.0 else before_s + (now_s - before_s) / 4
 
 
 def first_batch_records(most: int) -> int:

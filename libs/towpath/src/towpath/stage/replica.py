@@ -43,6 +43,7 @@ from towpath.stage.policy import (
     first_batch_records,
     next_batch_records,
     should_commit,
+    smoothed_s,
 )
 from towpath.stage.processor import FrameProcessor, MakeProcessor
 from towpath.stage.settings import Guarantee, StageSettings
@@ -146,6 +147,7 @@ class Replica:
         self._backlog = False
         self._batch_interval_s = settings.batch_interval_ms / 1000
         self._batch_s = float("-inf")
+        self._busy_s = 0.0
         self._backoff_s = FIRST_BACKOFF_S
         self.work = Work(clock.monotonic_s())
         self.lost_s: float | None = None
@@ -260,6 +262,8 @@ class Replica:
         self._rest_full_partitions()
         if should_commit(self._facts(), self._limits) or self._offsets_due():
             self._commit()
+        if messages:
+            self._busy_s = smoothed_s(self._busy_s, self._clock.monotonic_s() - self._batch_s)
         return len(messages)
 
     def _rest_full_partitions(self) -> None:
@@ -471,7 +475,8 @@ class Replica:
             self._follow(self._coordinated)
 
     def _breath_left_s(self) -> float:
-        return breath_s(self._clock.monotonic_s() - self._batch_s, self._batch_interval_s, self._backlog)
+        since_s = self._clock.monotonic_s() - self._batch_s
+        return breath_s(since_s, self._batch_interval_s, self._busy_s, self._backlog)
 
     def _batch_limit(self) -> int:
         return (
