@@ -136,7 +136,7 @@ def _window(sampler: Sampler, outputs: pl.DataFrame, run: Run) -> Window:
     shares = share_at(sampler.samples, outputs, weights, float(weights.sum()))
     found = window(sampler.samples, shares, run.events)
     if found is None:
-        raise RunFailedError(f"nearly everything beyond {START_SHARE:.0%} became visible at once: no window to measure in")
+        raise RunFailedError(f"nearly everything beyond {START_SHARE:.0%} became visible at once: no window")
     return found
 
 

@@ -9,7 +9,7 @@ from bench.peers.model import Command, Guarantee, Job, Run, Say, Variant
 
 NAME = "pathway"
 _SETTINGS = {"autocommit_duration_ms": "1500", "snapshot_interval_ms": "5000", "PATHWAY_THREADS": "2"}
-"""Its default for commits; operators' state persisted, as its guarantee needs, without the input."""
+"""Its default for commits; the input persisted, as its guarantee needs (persisting operators needs a license key)."""
 
 
 class Pathway:
