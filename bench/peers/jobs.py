@@ -15,8 +15,11 @@ JOBS = (
     Job("count-10m-zipf", "key count, short bids, 10 M keys, Zipf 1.0", "count", Data.ZIPF_10M, 15_000_000, keyed=True),
 )
 
-LATENCY_JOB = Job("latency", "key count, short bids, 100 k keys", "count", Data.UNIFORM_100K, 0, keyed=True)
+LATENCY_JOB = Job("latency", "key count, short bids, 100 k keys", "count", Data.UNIFORM_100K, 0, keyed=True, paced=True)
 """One stage, fed at a fixed rate."""
+
+EACH_JOB = "count-100k"
+"""Where counts are also measured with one output per event, so that systems are compared that write equally much."""
 
 STATELESS = ("q0", "q1", "q2", "q22")
 

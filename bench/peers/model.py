@@ -50,6 +50,7 @@ class Job:
         data: what lies in the source topic.
         events: how many of them for a system of full pace.
         keyed: whether the source topic is partitioned by the key already; otherwise a shuffle is part of the job.
+        paced: whether events come at a fixed rate, so that latency is what matters.
     """
 
     name: str
@@ -58,11 +59,17 @@ class Job:
     data: Data
     events: int
     keyed: bool = False
+    paced: bool = False
 
     @property
     def counts(self) -> bool:
         """Whether it keeps state: bids per auction."""
         return self.program == "count"
+
+    @property
+    def large(self) -> bool:
+        """Whether its state is meant to be larger than what a slow system gets through."""
+        return self.data in (Data.UNIFORM_10M, Data.ZIPF_10M)
 
 
 @dataclass(frozen=True)
@@ -74,14 +81,12 @@ class Variant:
         setting: name of the set, such as ``default`` or ``best``.
         guarantee: what a fault may do to the outputs.
         settings: what is set, as the system's documentation names it; shown on the page.
-        each: whether the counts give one output per event instead of as few as they can.
     """
 
     system: str
     setting: str
     guarantee: Guarantee
     settings: Mapping[str, str] = field(default_factory=dict)
-    each: bool = False
 
     @property
     def name(self) -> str:
@@ -168,11 +173,11 @@ class System(Protocol):
         """Share of a job's events that it gets, so that its runs take a minute: 1.0 for all."""
         ...
 
-    def variants(self) -> Sequence[Variant]:
-        """The sets of settings in which it is measured."""
+    def variants(self, job: Job) -> Sequence[Variant]:
+        """The sets of settings in which it is measured at a job; those that mean nothing to it are left out."""
         ...
 
-    def unsupported(self, job: Job, variant: Variant) -> str | None:
+    def unsupported(self, job: Job) -> str | None:
         """Why it can't do a job, or None."""
         ...
 
@@ -191,8 +196,3 @@ class System(Protocol):
     def command(self, run: Run) -> Command:
         """How to start a run; files for it may be written to the run's directory."""
         ...
-
-
-def output_kind(variant: Variant) -> str:
-    """How many outputs the counts give, in words."""
-    return "one per event" if variant.each else "latest per key"

@@ -111,7 +111,7 @@ class _Rounds:
 
     def run(self) -> None:
         for number, system in itertools.product(range(1, self._choice.rounds + 1), self._choice.systems):
-            for variant in self._choice.wanted(system.variants()):
+            for variant in self._choice.wanted(system.variants(self._measure.job)):
                 row = self._row(number, system, variant)
                 append(self._choice.results, row)
                 self._say(_told(row))
@@ -143,7 +143,7 @@ class _Rounds:
         failures = self._failures.get(variant.name, [])
         return (
             self._unavailable.get(system.name)
-            or system.unsupported(self._measure.job, variant)
+            or system.unsupported(self._measure.job)
             or (failures[-1] if len(failures) >= FAILURES else None)
         )
 

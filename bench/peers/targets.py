@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.peers.jobs import LATENCY_JOB, STATELESS
+from bench.peers.jobs import EACH_JOB, LATENCY_JOB, STATELESS
 from bench.peers.model import Guarantee
 from bench.peers.results import DRAIN, Summary, latency_measure
 
@@ -73,7 +73,7 @@ def _throughput(summaries: Summaries) -> Iterator[dict[str, Any]]:
     def against(name: str, target: float, job: str, system: str, guarantee: str | None = EXACTLY) -> Any:
         return times(name, target, Subject(DRAIN, job, OURS), Subject(DRAIN, job, system, guarantee))
 
-    bids, short = "count-bids", "count-100k"
+    bids, short = "count-bids", EACH_JOB
     yield from against("full bids", 6, bids, KAFKA_STREAMS)
     yield from against("full bids", 6, bids, "flink")
     yield from against("full bids", 12, bids, "quix")
@@ -99,7 +99,7 @@ def _latency(summaries: Summaries) -> Iterator[dict[str, Any]]:
                 measured = _figure(summaries, ours, figure, min)
                 yield _judged(f"latency at {rate:,}/s, {guarantee}, {figure}", limit, measured)
         ours = Subject(measure, job, OURS, EXACTLY, "default")
-        for setting in ("default", "best"):
+        for setting in ("default", "low-latency"):
             theirs = Subject(measure, job, KAFKA_STREAMS, EXACTLY, setting)
             if _asked(summaries, ours, theirs):
                 mine, other = (_figure(summaries, side, "p99_ms", min) for side in (ours, theirs))

@@ -33,7 +33,8 @@ _MINI_BATCH = {
 _HEAP_STATE = {**_MINI_BATCH, "state.backend.type": "hashmap"}
 """State on the heap, for jobs whose keys fit in it."""
 
-_SETS: Mapping[str, Mapping[str, str]] = {"default": _DEFAULT, "mini-batch": _MINI_BATCH, "best": _HEAP_STATE}
+_LOW_LATENCY = {**_DEFAULT, "execution.checkpointing.interval": "100 ms", "state.backend.type": "hashmap"}
+"""Results become visible at checkpoints, so these are as frequent as the commits of others."""
 
 
 class Flink:
@@ -43,20 +44,21 @@ class Flink:
     title = f"Flink SQL {VERSION} (PyFlink)"
     share = 1.0
 
-    def variants(self) -> Sequence[Variant]:
-        """Both guarantees; mini-batch off and on, and on with state on the heap."""
-        return [
-            Variant(NAME, setting, guarantee, settings, each=setting == "default")
-            for guarantee in Guarantee
-            for setting, settings in _SETS.items()
-        ]
+    def variants(self, job: Job) -> Sequence[Variant]:
+        """Mini-batch off and on, and with state on the heap where that is large enough; at least once, the best."""
+        if job.paced:
+            return [Variant(NAME, "low-latency", guarantee, _LOW_LATENCY) for guarantee in Guarantee]
+        sets: dict[str, Mapping[str, str]] = {"default": _DEFAULT}
+        if job.counts:
+            sets["mini-batch"] = _MINI_BATCH
+        if job.counts and not job.large:
+            sets["best"] = _HEAP_STATE
+        fastest = list(sets)[-1]
+        exactly = [Variant(NAME, name, Guarantee.EXACTLY_ONCE, settings) for name, settings in sets.items()]
+        return [*exactly, Variant(NAME, fastest, Guarantee.AT_LEAST_ONCE, sets[fastest])]
 
-    def unsupported(self, job: Job, variant: Variant) -> str | None:
-        """Mini-batch means aggregations; the heap is for what fits."""
-        if variant.setting != "default" and not job.counts:
-            return "the same as its defaults: mini-batch and state are for aggregations"
-        if variant.setting == "best" and job.name.startswith("count-10m"):
-            return "10 M keys are for state that may grow beyond the heap"
+    def unsupported(self, job: Job) -> str | None:  # noqa: ARG002
+        """It can do all of them."""
         return None
 
     def prepare(self, say: Say) -> None:

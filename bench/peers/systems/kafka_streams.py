@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from bench.peers.environment import carry_out, write_run
+from bench.peers.jobs import EACH_JOB
 from bench.peers.model import Command, Guarantee, Job, Run, Say, UnavailableError, Variant
 from bench.peers.places import INSTALLED, PROGRAMS
 from towpath.jars import JarsError, find_java
@@ -38,6 +39,15 @@ _BEST = {
 }
 """For throughput: longer commits, larger cache and batches, fewer and larger requests, the collector for throughput."""
 
+_LOW_LATENCY = {
+    **_DEFAULT,
+    "topology.optimization": "all",
+    "commit.interval.ms": "10",
+    "statestore.cache.max.bytes": "0",
+    "producer.linger.ms": "0",
+}
+"""Short commits, and nothing waits in the cache for one."""
+
 _EACH = {**_DEFAULT, "statestore.cache.max.bytes": "0"}
 """Without cache each event gives one output and one changelog record."""
 
@@ -49,19 +59,19 @@ class KafkaStreams:
     title = f"Kafka Streams {VERSION} (Java)"
     share = 1.0
 
-    def variants(self) -> Sequence[Variant]:
-        """Both guarantees, at its defaults and set up for throughput; and one output per event."""
-        sets: Mapping[str, Mapping[str, str]] = {"default": _DEFAULT, "best": _BEST, "each": _EACH}
-        return [
-            Variant(NAME, setting, guarantee, {**_PROCESSING[guarantee], **settings}, each=setting == "each")
-            for guarantee in Guarantee
-            for setting, settings in sets.items()
+    def variants(self, job: Job) -> Sequence[Variant]:
+        """At its defaults and at its best; at least once not at its defaults, which show results every 30 s."""
+        fastest, settings = ("low-latency", _LOW_LATENCY) if job.paced else ("best", _BEST)
+        chosen = [
+            ("default", Guarantee.EXACTLY_ONCE, _DEFAULT),
+            *((fastest, guarantee, settings) for guarantee in Guarantee),
         ]
+        if job.name == EACH_JOB:
+            chosen.append(("each", Guarantee.EXACTLY_ONCE, _EACH))
+        return [Variant(NAME, name, guarantee, {**_PROCESSING[guarantee], **each}) for name, guarantee, each in chosen]
 
-    def unsupported(self, job: Job, variant: Variant) -> str | None:
-        """The cache means nothing to stateless jobs."""
-        if variant.each and not job.counts:
-            return "the same as its defaults"
+    def unsupported(self, job: Job) -> str | None:  # noqa: ARG002
+        """It can do all of them."""
         return None
 
     def prepare(self, say: Say) -> None:

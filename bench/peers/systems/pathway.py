@@ -19,12 +19,15 @@ class Pathway:
     title = "Pathway 0.33.0"
     share = 0.5
 
-    def variants(self) -> Sequence[Variant]:
+    def variants(self, job: Job) -> Sequence[Variant]:
         """At least once: exactly once is not in the free version."""
+        if job.paced:
+            settings = {**_SETTINGS, "autocommit_duration_ms": "20"}
+            return [Variant(NAME, "low-latency", Guarantee.AT_LEAST_ONCE, settings)]
         return [Variant(NAME, "default", Guarantee.AT_LEAST_ONCE, _SETTINGS)]
 
-    def unsupported(self, job: Job, variant: Variant) -> str | None:  # noqa: ARG002
-        """It keeps all state in memory, which 10 M keys fit in."""
+    def unsupported(self, job: Job) -> str | None:  # noqa: ARG002
+        """It can do all of them."""
         return None
 
     def prepare(self, say: Say) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from bench.peers.environment import ensure_environment, program_of, python_of, write_run
 from bench.peers.model import Command, Guarantee, Job, Run, Say, Variant
@@ -15,7 +15,8 @@ _BEST = {
     "consumer.fetch.min.bytes": str(64 << 10),
     "consumer.fetch.queue.backoff.ms": "5",
 }
-_SETS: Mapping[str, Mapping[str, str]] = {"default": {}, "best": _BEST}
+_LOW_LATENCY = {"commit_interval": "0.1", "producer.linger.ms": "0"}
+"""Exactly once, results become visible at commits."""
 
 
 class Quix:
@@ -25,19 +26,18 @@ class Quix:
     title = "Quix Streams 3.28.1"
     share = 0.3
 
-    def variants(self) -> Sequence[Variant]:
-        """Both guarantees, at its defaults and with larger batches; its state counts event by event."""
+    def variants(self, job: Job) -> Sequence[Variant]:
+        """At its defaults and at its best; its state counts event by event."""
+        if job.paced:
+            return [Variant(NAME, "low-latency", guarantee, _LOW_LATENCY) for guarantee in Guarantee]
         return [
-            Variant(NAME, setting, guarantee, settings, each=True)
-            for guarantee in Guarantee
-            for setting, settings in _SETS.items()
+            Variant(NAME, "default", Guarantee.EXACTLY_ONCE),
+            *(Variant(NAME, "best", guarantee, _BEST) for guarantee in Guarantee),
         ]
 
-    def unsupported(self, job: Job, variant: Variant) -> str | None:  # noqa: ARG002
+    def unsupported(self, job: Job) -> str | None:
         """Its share of 10 M keys would be no 10 M keys."""
-        if job.name.startswith("count-10m"):
-            return "at its pace, a run over 10 M keys takes more than ten minutes"
-        return None
+        return "at its pace, a run over 10 M keys takes more than ten minutes" if job.large else None
 
     def prepare(self, say: Say) -> None:
         """Its environment."""

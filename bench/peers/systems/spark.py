@@ -34,11 +34,11 @@ class Spark:
     title = "Spark Structured Streaming 4.2.0 (PySpark)"
     share = 1.0
 
-    def variants(self) -> Sequence[Variant]:
-        """Its Kafka sink knows at-least-once alone."""
+    def variants(self, job: Job) -> Sequence[Variant]:  # noqa: ARG002
+        """Its Kafka sink knows at-least-once alone; a trigger follows the one before at once."""
         return [Variant(NAME, "default", Guarantee.AT_LEAST_ONCE, _SETTINGS)]
 
-    def unsupported(self, job: Job, variant: Variant) -> str | None:  # noqa: ARG002
+    def unsupported(self, job: Job) -> str | None:  # noqa: ARG002
         """It can do all of them."""
         return None
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
+from bench.peers.jobs import EACH_JOB
 from bench.peers.model import Command, Guarantee, Job, Run, Say, Variant
 from bench.peers.places import ROOT
 
 NAME = "towpath"
 _BEST = {"static": "true", "commit_interval_ms": "1000"}
-_SETS: Mapping[str, Mapping[str, str]] = {"default": {}, "each": {}, "best": _BEST}
+"""Without coordinator and state managers, which only a change of size needs; as long commits as the others' best."""
 
 
 class Towpath:
@@ -20,18 +21,17 @@ class Towpath:
     title = "Towpath"
     share = 1.0
 
-    def variants(self) -> Sequence[Variant]:
-        """Both guarantees, at its defaults with coordinator and state managers, without those, and one per event."""
-        return [
-            Variant(NAME, setting, guarantee, settings, each=setting == "each")
-            for guarantee in Guarantee
-            for setting, settings in _SETS.items()
-        ]
+    def variants(self, job: Job) -> Sequence[Variant]:
+        """At its defaults, with coordinator and state managers; and, for throughput, exactly once, without those."""
+        found = [Variant(NAME, "default", guarantee) for guarantee in Guarantee]
+        if not job.paced:
+            found.append(Variant(NAME, "best", Guarantee.EXACTLY_ONCE, _BEST))
+        if job.name == EACH_JOB:
+            found.append(Variant(NAME, "each", Guarantee.EXACTLY_ONCE, {"emit": "each"}))
+        return found
 
-    def unsupported(self, job: Job, variant: Variant) -> str | None:
-        """One output per event is a matter of counts."""
-        if variant.each and not job.counts:
-            return "the same as its defaults"
+    def unsupported(self, job: Job) -> str | None:  # noqa: ARG002
+        """It can do all of them."""
         return None
 
     def prepare(self, say: Say) -> None:
@@ -47,7 +47,7 @@ class Towpath:
         arguments = {
             "job": run.job.program,
             "keyed": str(run.job.keyed).lower(),
-            "emit": "each" if run.variant.each else "batch",
+            "emit": run.variant.settings.get("emit", "batch"),
             "replicas": "2" if one_stage else "1",
         }
         return run_command("bench.peers.towpath.job", run, arguments)
@@ -55,7 +55,7 @@ class Towpath:
 
 def run_command(query: str, run: Run, arguments: Mapping[str, str]) -> Command:
     """``towpath run`` of a query with the settings of a run."""
-    settings = dict(run.variant.settings)
+    settings = {name: value for name, value in run.variant.settings.items() if name != "emit"}
     static = ["--static"] if settings.pop("static", "") == "true" else ["--coordinator-port", "0"]
     given = {"app": run.app, "source": run.source, "sink": run.sink, **arguments}
     return Command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from bench.peers.cli import parse
+from bench.peers.jobs import EACH_JOB, JOBS, LATENCY_JOB, job_named
 from bench.peers.page import page
 from bench.peers.results import DRAIN, Row, append, load, summarised
 from bench.peers.systems import all_systems
@@ -100,10 +102,18 @@ def test_the_page_shows_figures_reasons_and_settings():
 def test_systems_and_variants_have_names_of_their_own():
     names = [system.name for system in all_systems()]
     assert len(set(names)) == len(names)
-    for system in all_systems():
-        variants = [variant.name for variant in system.variants()]
-        assert len(set(variants)) == len(variants)
-        assert all(variant.system == system.name for variant in system.variants())
+    for system, job in itertools.product(all_systems(), [*JOBS, LATENCY_JOB]):
+        variants = system.variants(job)
+        assert len({variant.name for variant in variants}) == len(variants)
+        assert all(variant.system == system.name for variant in variants)
+
+
+def test_both_sides_of_the_comparison_with_one_output_per_event_are_measured():
+    found = [variant.name for system in all_systems() for variant in system.variants(job_named(EACH_JOB))]
+    assert [name for name in found if name.endswith("/each")] == [
+        "towpath/exactly-once/each",
+        "kafka-streams/exactly-once/each",
+    ]
 
 
 def test_quick_measures_ours_kafka_streams_and_faust_on_the_key_count_alone():
@@ -118,9 +128,9 @@ def test_options_choose_systems_jobs_rates_and_variants():
     assert [system.name for system in options.systems] == ["quix", "faust"]
     assert [measure.name for measure in options.measures] == [DRAIN, "latency-500"]
     assert options.rounds == 2
-    quix, faust = options.systems
-    assert [variant.name for variant in options.wanted(quix.variants())] == ["quix/exactly-once/best"]
-    assert [variant.name for variant in options.wanted(faust.variants())] == ["faust/at-least-once/default"]
+    (quix, faust), job = options.systems, job_named("q0")
+    assert [variant.name for variant in options.wanted(quix.variants(job))] == ["quix/exactly-once/best"]
+    assert [variant.name for variant in options.wanted(faust.variants(job))] == ["faust/at-least-once/default"]
 
 
 @pytest.mark.parametrize("wrong", [["--systems", "storm"], ["--jobs", "q99"]])
