@@ -27,6 +27,7 @@ from bench.peers.rounds import Choice, Measure, carry_out
 from bench.peers.systems import all_systems
 from bench.peers.targets import targets
 
+RESULTS, MACHINE = WRITTEN / "results.jsonl", WRITTEN / "machine.json"
 ROUNDS = 5
 RUN_LIMIT_S = 1200.0
 """Kafka Streams takes seven minutes for the largest job on two cores."""
@@ -54,6 +55,7 @@ class Options:
     settings: Sequence[str]
     keep: bool
     write_docs: bool
+    report_only: bool
 
     def wanted(self, variants: Sequence[Variant]) -> Sequence[Variant]:
         """The chosen ones of a system's variants; one that does not offer what was chosen shows what it offers."""
@@ -64,16 +66,22 @@ class Options:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, write, and print."""
     options = parse(arguments)
-    path = WRITTEN / "results.jsonl"
-    if not options.keep:
-        path.unlink(missing_ok=True)
-    there = machine()
-    choice = Choice(options.systems, options.rounds, options.limit_s, options.wanted, path)
-    carry_out(choice, options.measures, _say)
-    summaries = summarised(load(path))
+    if not options.report_only:
+        _measure(options)
+    there = json.loads(MACHINE.read_text(encoding="utf-8"))
+    summaries = summarised(load(RESULTS))
     reached = targets(summaries)
     report(summaries, reached, there, write_docs=options.write_docs)
     print(json.dumps({"targets": reached, "machine": there}))
+
+
+def _measure(options: Options) -> None:
+    if not options.keep:
+        RESULTS.unlink(missing_ok=True)
+    WRITTEN.mkdir(parents=True, exist_ok=True)
+    MACHINE.write_text(json.dumps(machine()), encoding="utf-8")
+    choice = Choice(options.systems, options.rounds, options.limit_s, options.wanted, RESULTS)
+    carry_out(choice, options.measures, _say)
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
@@ -108,6 +116,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         _list(given.settings) or (QUICK_SETTINGS if given.quick else ()),
         given.keep,
         given.write_docs,
+        given.report_only,
     )
 
 
@@ -129,6 +138,7 @@ def _parser() -> argparse.ArgumentParser:
         "--keep", action="store_true", help="add to the figures of former calls instead of beginning anew"
     )
     parser.add_argument("--write-docs", action="store_true", help="write docs/benchmarks.md and its pictures, too")
+    parser.add_argument("--report-only", action="store_true", help="measure nothing, write the page of what there is")
     return parser
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from bench.peers.page import page
@@ -17,6 +19,8 @@ def report(
     summaries: Sequence[Summary], targets: Sequence[Mapping[str, Any]], machine: Mapping[str, Any], *, write_docs: bool
 ) -> None:
     """Write everything; files of a former call are replaced."""
+    told = {"machine": machine, "targets": targets, "subjects": [asdict(each) for each in summaries]}
+    (WRITTEN / "summary.json").write_text(json.dumps(told, indent=1), encoding="utf-8")
     titles = {system.name: system.title for system in all_systems()}
     drawn = pictures(summaries, WRITTEN)
     beside = {title: path.name for title, path in drawn.items()}

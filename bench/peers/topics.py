@@ -7,7 +7,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from bench.peers.data import chunks
@@ -130,6 +137,7 @@ class Reader:
                 "group.id": "bench-reader",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
+                "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
                 "fetch.queue.backoff.ms": 5,
                 "fetch.wait.max.ms": 20,
@@ -138,6 +146,7 @@ class Reader:
         )
         self._parts = [TopicPartition(topic, number, 0) for number in range(partitions)]
         self._consumer.assign(self._parts)
+        self._ends: dict[int, int] = {}
 
     def __enter__(self) -> Reader:
         return self
@@ -149,8 +158,7 @@ class Reader:
         """Batches of messages, until every position has reached its end; goes on where it stopped."""
         silent_since = time.monotonic()
         while not self._reached(ends):
-            messages = self._consumer.consume(_BATCH, _POLL_S)
-            good = [message for message in messages if message.error() is None]
+            good = self.now(_POLL_S)
             if good:
                 silent_since = time.monotonic()
                 yield good
@@ -159,11 +167,21 @@ class Reader:
 
     def now(self, wait_s: float) -> list[Any]:
         """What there is, waiting at most so long for the first of it."""
-        return [message for message in self._consumer.consume(_BATCH, wait_s) if message.error() is None]
+        good = []
+        messages: list[Any] = self._consumer.consume(_BATCH, wait_s)
+        for message in messages:
+            if message.error() is None:
+                good.append(message)
+            elif message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its only name
+                self._ends[message.partition()] = message.offset()
+        return good
 
     def _reached(self, ends: Sequence[int]) -> bool:
+        """Whether all was read: a position does not pass what ends with a transaction's marker, an end does."""
         positions: Mapping[int, int] = {at.partition: at.offset for at in self._consumer.position(self._parts)}
-        return all(end == 0 or positions[number] >= end for number, end in enumerate(ends))
+        return all(
+            end == 0 or max(positions[number], self._ends.get(number, 0)) >= end for number, end in enumerate(ends)
+        )
 
 
 def _by_partition(partitions: list[int]) -> dict[int, list[int]]:
