@@ -16,6 +16,8 @@ from bench.peers.model import PARTITIONS, Data
 from bench.peers.outputs import differences
 from statemgr.partitioner import partition_of
 
+pytestmark = pytest.mark.slow
+
 EVENTS = 2_000
 
 
@@ -32,7 +34,6 @@ def test_short_bids_lie_in_the_partition_of_their_key():
     assert chunk.partitions.tolist() == [partition_of(key, PARTITIONS) for key in keys]
 
 
-@pytest.mark.slow
 def test_events_go_on_over_chunks_and_repeat_from_run_to_run():
     sizes = [len(chunk.values) for chunk in chunks(Data.UNIFORM_100K, CHUNK + 10)]
     assert sizes == [CHUNK, 10]
@@ -40,14 +41,12 @@ def test_events_go_on_over_chunks_and_repeat_from_run_to_run():
     assert first.equals(again)
 
 
-@pytest.mark.slow
 def test_the_first_ten_million_uniform_keys_are_all_different():
     keys = drawn_keys(Data.UNIFORM_10M, 10_000_100)
     assert np.unique(keys[:10_000_000]).size == 10_000_000
     assert keys.max() < 10_000_000
 
 
-@pytest.mark.slow
 def test_zipf_keys_are_as_skewed_as_the_law_says():
     _, counts = np.unique(drawn_keys(Data.ZIPF_10M, 200_000), return_counts=True)
     top = np.sort(counts)[::-1]
