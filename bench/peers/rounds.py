@@ -21,6 +21,10 @@ from bench.peers.tree import ProcessTree
 from towpath.broker import LocalBroker
 
 BROKER_HEAP = "1g"
+BROKER = {"group.initial.rebalance.delay.ms": "3000"}
+"""Kafka's default: processes that start together share the partitions from the beginning. Else the first of them works
+alone until the second comes, and what it had not committed is processed twice."""
+
 FAILURES = 2
 """After which a subject is left alone: it would fail again, and each failure takes its time."""
 
@@ -165,7 +169,7 @@ class _Rounds:
 def _broker(choice: Choice, say: Say) -> Iterator[tuple[Bench, Path]]:
     with (
         tempfile.TemporaryDirectory(prefix="towpath-peers-") as made,
-        LocalBroker(Path(made) / "broker", heap=BROKER_HEAP, notify=say, tied=True) as broker,
+        LocalBroker(Path(made) / "broker", heap=BROKER_HEAP, settings=BROKER, notify=say, tied=True) as broker,
     ):
         yield Bench(Topics(broker.bootstrap), ProcessTree([broker.start().pid]), choice.limit_s, say), Path(made)
 
