@@ -6,12 +6,14 @@ import pytest
 
 from towpath.stage.policy import (
     CommitLimits,
+    Pace,
     TransactionFacts,
     alert_batch_records,
     breath_s,
     first_batch_records,
     next_batch_records,
     should_commit,
+    smoothed_s,
 )
 
 LIMITS = CommitLimits(interval_s=0.1, dirty_entries=100, output_bytes=1000)
@@ -63,21 +65,52 @@ def test_the_first_batch_is_small(most: int, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("since_batch_s", "backlog", "expected"),
+    ("since_batch_s", "busy_s", "more", "expected"),
     [
-        pytest.param(0.005, False, 0.015, id="records-gather"),
-        pytest.param(0.005, True, 0.0, id="backlog-does-not-wait"),
-        pytest.param(3.0, False, 0.0, id="after-a-silence"),
-        pytest.param(float("inf"), False, 0.0, id="the-first-batch"),
+        pytest.param(0.005, 0.0, False, 0.015, id="records-gather"),
+        pytest.param(0.005, 0.0, True, 0.0, id="what-waits-is-taken"),
+        pytest.param(3.0, 0.0, False, 0.0, id="after-a-silence"),
+        pytest.param(float("inf"), 0.0, False, 0.0, id="the-first-batch"),
+        pytest.param(0.005, 0.012, False, 0.015, id="a-quick-broker"),
+        pytest.param(0.005, 0.04, False, 0.055, id="a-busy-broker-gets-a-third-of-the-time"),
+        pytest.param(0.005, 3.0, False, 0.095, id="at-most-a-tenth-of-a-second"),
+        pytest.param(0.005, 3.0, True, 0.0, id="a-busy-broker-and-a-backlog"),
     ],
 )
-def test_batches_are_apart_under_light_load_only(since_batch_s: float, backlog: bool, expected: float) -> None:
-    assert breath_s(since_batch_s, 0.02, backlog) == pytest.approx(expected)
+def test_batches_are_apart_under_light_load_only(
+    since_batch_s: float, busy_s: float, more: bool, expected: float
+) -> None:
+    assert breath_s(since_batch_s, 0.02, busy_s, more) == pytest.approx(expected)
+
+
+def test_a_duration_of_late_follows_slowly():
+    assert smoothed_s(0.0, 0.02) == 0.02
+    assert smoothed_s(0.02, 0.06) == pytest.approx(0.03)
 
 
 def test_a_batch_is_short_while_a_release_may_be_asked_for():
-    assert alert_batch_records(256, 4, 0.0) == 4
-    assert alert_batch_records(256, 4, 0.0001) == 100
-    assert alert_batch_records(256, 4, 0.00001) == 256
-    assert alert_batch_records(256, 4, 1.0) == 4
-    assert alert_batch_records(2, 4, 1.0) == 2
+    assert alert_batch_records(256, 4, Pace()) == 4
+    assert alert_batch_records(256, 4, Pace(0.01, 0.0)) == 256
+    assert alert_batch_records(256, 4, Pace(0.01, 0.0001)) == 100
+    assert alert_batch_records(256, 4, Pace(0.01, 0.00001)) == 256
+    assert alert_batch_records(256, 4, Pace(0.01, 1.0)) == 4
+    assert alert_batch_records(2, 4, Pace(0.01, 1.0)) == 2
+
+
+def test_what_every_batch_costs_is_not_taken_for_the_cost_of_its_records():
+    """Four records that take 30 ms, nearly all of it look-ups that 40 would share, must not keep batches at four."""
+    pace = Pace().after(4, 0.03).after(4, 0.028).after(8, 0.032)
+    assert pace == Pace(pytest.approx(0.0294), pytest.approx(0.000325))
+    assert alert_batch_records(256, 4, pace) == 30
+
+
+def test_slow_operators_are_known_after_two_batches():
+    pace = Pace().after(4, 0.128).after(8, 0.256)
+    assert alert_batch_records(256, 4, pace) == 4
+
+
+def test_the_fixed_cost_is_believed_to_grow_unless_it_is_seen():
+    pace = Pace(0.001, 0.0)
+    for _ in range(100):
+        pace = pace.after(100, 0.1)
+    assert 0.08 < pace.batch_s <= 0.1

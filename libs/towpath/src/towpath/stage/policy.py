@@ -24,6 +24,9 @@ REST_FACTOR = 1.5
 LONGEST_REST_S = 0.1
 """Longest time between two batches for that reason: the interval of commits under backlog."""
 
+FORGET = 1.05
+"""Growth per batch of what is believed to be the fixed cost of one, unless a quicker one is seen."""
+
 FIRST_BATCH_PART = 64
 """The first batch is this part of the largest: 312 JSON records, which take 10 s at 32 ms each.
 
@@ -84,8 +87,8 @@ def should_commit(facts: TransactionFacts, limits: CommitLimits) -> bool:
     )
 
 
-def breath_s(since_batch_s: float, interval_s: float, busy_s: float, backlog: bool) -> float:
-    """How long to let records gather before the next poll; 0 under backlog, and for the first record after a silence.
+def breath_s(since_batch_s: float, interval_s: float, busy_s: float, more: bool) -> float:
+    """How long to let records gather before the next poll; 0 if more wait already, and for the first after a silence.
 
     A broker that is short of processors answers commits late; asking it less often lets it, and everybody else on its
     machine, come to rest at the longer interval instead of falling behind.
@@ -94,10 +97,10 @@ def breath_s(since_batch_s: float, interval_s: float, busy_s: float, backlog: bo
         since_batch_s: seconds since the last batch was taken.
         interval_s: shortest time between two batches under light load.
         busy_s: seconds from taking a batch to the end of its commit, of late.
-        backlog: more is certainly waiting.
+        more: the last batch was as large as it might be, so that more is waiting.
     """
     interval_s = max(interval_s, min(busy_s * REST_FACTOR, LONGEST_REST_S))
-    return 0.0 if backlog else max(0.0, interval_s - since_batch_s)
+    return 0.0 if more else max(0.0, interval_s - since_batch_s)
 
 
 def smoothed_s(before_s: float, now_s: float) -> float:
@@ -110,17 +113,35 @@ def first_batch_records(most: int) -> int:
     return max(1, most // FIRST_BATCH_PART)
 
 
-def alert_batch_records(records: int, least: int, record_s: float) -> int:
+@dataclass(frozen=True)
+class Pace:
+    """How long batches take.
+
+    Attributes:
+        batch_s: what any batch costs: that of the quickest of late.
+        record_s: what each record of the last batch cost beyond that; 0: nothing, or unknown.
+    """
+
+    batch_s: float = 0.0
+    record_s: float = 0.0
+
+    def after(self, taken: int, took_s: float) -> Pace:
+        """The pace after one more batch."""
+        batch_s = min(took_s, self.batch_s * FORGET) if self.batch_s > 0 else took_s
+        return Pace(batch_s, (took_s - batch_s) / taken)
+
+
+def alert_batch_records(records: int, least: int, pace: Pace) -> int:
     """Most records of a batch while a release may be asked for at any moment.
 
     Args:
         records: the same at other times.
         least: what the fixed cost of a batch asks for.
-        record_s: seconds that a record of the last batch took; 0: unknown.
+        pace: of the batches before.
     """
-    if record_s <= 0:
-        return min(records, least)
-    return min(records, max(least, int(ALERT_BATCH_S / record_s)))
+    if pace.record_s <= 0:
+        return min(records, least) if pace.batch_s <= 0 else records
+    return min(records, max(least, int(ALERT_BATCH_S / pace.record_s)))
 
 
 def next_batch_records(records: int, most: int, taken: int, took_s: float) -> int:

@@ -37,6 +37,7 @@ from towpath.stage.ownership import Ownership, Topics
 from towpath.stage.phases import Phase, PhaseMachine
 from towpath.stage.policy import (
     CommitLimits,
+    Pace,
     TransactionFacts,
     alert_batch_records,
     breath_s,
@@ -117,7 +118,7 @@ class Replica:
         )
         self._batch_records = first_batch_records(self._most_records)
         self._least_records = first_batch_records(self._most_records)
-        self._record_s = 0.0
+        self._pace = Pace()
         self._consumer = kafka.consumer(name=settings.replica)
         self._coordinated = coordinated
         self._transactor = Transactor(
@@ -148,6 +149,7 @@ class Replica:
         self._batch_interval_s = settings.batch_interval_ms / 1000
         self._batch_s = float("-inf")
         self._busy_s = 0.0
+        self._more = False
         self._backoff_s = FIRST_BACKOFF_S
         self.work = Work(clock.monotonic_s())
         self.lost_s: float | None = None
@@ -252,7 +254,9 @@ class Replica:
         if self._coordinated is not None:
             self._follow(self._coordinated)
         self._breathe()
-        messages = self._consumer.consume(self._batch_limit(), self._poll_timeout_s())
+        limit = self._batch_limit()
+        messages = self._consumer.consume(limit, self._poll_timeout_s())
+        self._more = len(messages) >= limit
         # Of the largest batch: slow operators, which take less, get a transaction for each batch.
         self._backlog = len(messages) * 2 >= self._most_records
         if messages:
@@ -423,7 +427,7 @@ class Replica:
             self._processor.process(messages)
         finally:  # also for a batch that outlasts its transaction, which otherwise would be tried again as it was
             took_s = self._clock.monotonic_s() - began_s
-            self._record_s = took_s / len(messages)
+            self._pace = self._pace.after(len(messages), took_s)
             self._batch_records = next_batch_records(self._batch_records, self._most_records, len(messages), took_s)
 
     def _commit(
@@ -476,14 +480,13 @@ class Replica:
 
     def _breath_left_s(self) -> float:
         since_s = self._clock.monotonic_s() - self._batch_s
-        return breath_s(since_s, self._batch_interval_s, self._busy_s, self._backlog)
+        return breath_s(since_s, self._batch_interval_s, self._busy_s, self._more)
 
     def _batch_limit(self) -> int:
-        return (
-            alert_batch_records(self._batch_records, self._least_records, self._record_s)
-            if self._alert
-            else self._batch_records
-        )
+        if not self._alert:
+            return self._batch_records
+        least = max(self._least_records, len(self._tasks))  # records come one input partition after the other
+        return alert_batch_records(self._batch_records, least, self._pace)
 
     def _poll_timeout_s(self) -> float:
         if not self._transactor.open:
