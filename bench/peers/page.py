@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -69,6 +70,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 _TEXT_COLUMNS = 3
+_TELLING = re.compile(r"(Error|Exception)\b.*:")
 
 
 def _machine(machine: Mapping[str, Any], revisions: Sequence[str]) -> str:
@@ -153,7 +155,7 @@ def _section(title: str, body: str, found: Sequence[Summary], titles: Mapping[st
     reasons: dict[tuple[str, str], list[str]] = {}
     for each in found:
         if not each.rounds:
-            why = (each.error or "unknown").strip().splitlines()[0]
+            why = reason(each.error or "unknown")
             reasons.setdefault((each.row.system, why), []).append(f"{each.row.guarantee}, {each.row.setting}")
     without = [
         f"- {titles.get(system, system)} ({'; '.join(which)}): {why}" for (system, why), which in reasons.items()
@@ -162,6 +164,16 @@ def _section(title: str, body: str, found: Sequence[Summary], titles: Mapping[st
         return ""
     told = ["Without figures:\n", *without, ""] if without else []
     return "\n".join([title, body, *told])
+
+
+def reason(error: str) -> str:
+    """One line of an error that may have the end of a log in it: what was said first, and the last error in the log."""
+    first, *log = error.strip().splitlines()
+    telling = [line.strip() for line in log if _TELLING.search(line)]
+    if not telling:
+        return first
+    said, colon, _ = first.partition(": ")
+    return f"{said}{colon}{telling[-1]}"
 
 
 def _settings(summaries: Sequence[Summary], titles: Mapping[str, str]) -> str:

@@ -69,9 +69,17 @@ def outputs(bids: Any, job: str) -> Any:
     if job == "q2":
         chosen = bids.filter(pw.unwrap(bids.auction) % AUCTION_STEP == 0)
         return chosen.select(chosen.auction, chosen.price)
-    parts = pw.unwrap(bids.url).str.split("/")
-    directories = {f"dir{n}": parts.get(FIRST_DIRECTORY + n - 1) for n in (1, 2, 3)}
-    return bids.select(bids.auction, bids.bidder, bids.price, bids.channel, **directories)
+    split = bids.select(
+        bids.auction, bids.bidder, bids.price, bids.channel, parts=pw.apply(directories, pw.unwrap(bids.url))
+    )
+    parts = {f"dir{n}": split.parts[n - 1] for n in (1, 2, 3)}
+    return split.select(split.auction, split.bidder, split.price, split.channel, **parts)
+
+
+def directories(url: str) -> tuple[str, str, str]:
+    """Of a URL; its string functions can't split."""
+    first, second, third = url.split("/")[FIRST_DIRECTORY : FIRST_DIRECTORY + 3]
+    return first, second, third
 
 
 if __name__ == "__main__":

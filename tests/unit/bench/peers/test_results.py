@@ -11,7 +11,7 @@ import pytest
 
 from bench.peers.cli import parse
 from bench.peers.jobs import EACH_JOB, JOBS, LATENCY_JOB, job_named
-from bench.peers.page import page
+from bench.peers.page import page, reason
 from bench.peers.results import DRAIN, Row, append, load, summarised
 from bench.peers.systems import all_systems
 from bench.peers.targets import targets
@@ -97,6 +97,12 @@ def test_the_page_shows_figures_reasons_and_settings():
     assert "| full bids: times flink | no | 6 | – |" in text
     assert "| Flink SQL | exactly-once | default | `a=b` |" in text
     assert "![Speed](images/a.png)" in text
+
+
+def test_a_reason_is_one_line_with_the_last_error_of_the_log():
+    log = "it ended with status 1: Traceback\n  a: 1\nValueError: no\nmore.SomeError: gone\nwarnings.warn("
+    assert reason(log) == "it ended with status 1: more.SomeError: gone"
+    assert reason("not done after 5 s: 0 outputs\nlast words") == "not done after 5 s: 0 outputs"
 
 
 def test_systems_and_variants_have_names_of_their_own():
