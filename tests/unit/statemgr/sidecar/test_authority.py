@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from statemgr.control.records import Assigned, Layer, Manner
-from statemgr.control.view import TaskView
+from statemgr.clock import SystemClock
+from statemgr.control.records import Assigned, Layer, Manner, control_key, encode_control
+from statemgr.control.view import ControlView, TaskView
 from statemgr.errors import HolderUnavailableError, StaleRequestError
 from statemgr.migration.ports import Address
 from statemgr.sidecar.authority import check
+from statemgr.sidecar.readers import MemoryReaders
+from statemgr.sidecar.service import StateService
+from statemgr.store import MemoryBackend, StoreMeta
 from statemgr.types import TaskId
 
 TASK = TaskId("count", 3)
@@ -65,3 +69,22 @@ def test_without_an_assignment_the_log_has_not_been_read_far_enough(known):
 def test_a_request_for_another_holder_says_that_the_address_has_changed():
     with pytest.raises(HolderUnavailableError, match=r"copy count/3@1 of b was asked of the state manager of a"):
         check(view(2, "c", Layer("b", 1)), Address(TASK, Layer("b", 1), 2), "a")
+
+
+def test_a_request_that_waits_is_refused_if_the_task_is_given_to_another_meanwhile():
+    """A state manager that stood still between question and answer has then read on."""
+    backend, view = MemoryBackend(), ControlView()
+    store = backend.open(TASK, 1)
+
+    def assign(epoch: int, owner: str, *layers: Layer) -> None:
+        record = Assigned(*TASK, epoch, owner, (), layers, Manner(), 1)
+        view.apply(epoch, control_key(record), encode_control(record))
+
+    def while_it_waits(_seconds: float) -> None:
+        assign(3, "c", Layer("b", 2), Layer("a", 1))
+        store.write([(b"\x01aaa", b"1")], StoreMeta("T", 5, 1, 1, None))
+
+    assign(2, "b", Layer("a", 1))
+    service = StateService(MemoryReaders(backend), lambda: view, SystemClock(), "a", pause=while_it_waits)
+    with pytest.raises(StaleRequestError, match="epoch 2 of .* is over: c owns it"):
+        service.look_up(Address(TASK, Layer("a", 1), 2), 5, [b"\x01aaa"], timeout_s=10.0)

@@ -209,7 +209,9 @@ class StateService:
         fresh: bool = False,
     ) -> T:
         authority.check(self._view().tasks.get(address.task), address, self.name)
-        return self._read(address.task, address.layer.epoch, at_least, timeout_s, work, fresh)
+        answer = self._read(address.task, address.layer.epoch, at_least, timeout_s, work, fresh)
+        authority.check(self._view().tasks.get(address.task), address, self.name)  # the log may have gone on meanwhile
+        return answer
 
     def _read(
         self, task: TaskId, epoch: int, at_least: int, timeout_s: float, work: Callable[[StoreReader], T], fresh: bool
