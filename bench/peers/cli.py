@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,6 +36,9 @@ RUN_LIMIT_S = 1200.0
 
 RATES = "1000,10000,30000"
 SECONDS = 30.0
+
+_TERMINATED = 128 + signal.SIGTERM
+"""Exit status; what was started is ended on the way out."""
 
 QUICK_SYSTEMS = ("towpath", "kafka-streams", "faust")
 QUICK_JOBS = ("count-bids",)
@@ -66,6 +71,7 @@ class Options:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, write, and print."""
     options = parse(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     if not options.report_only:
         _measure(options)
     there = json.loads(MACHINE.read_text(encoding="utf-8"))

@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import towpath.broker
 from bench.peers.model import Command, Run, RunFailedError
 from bench.peers.tree import ProcessTree
 
 STOP_S = 15.0
 """For a clean end after SIGTERM; then the whole tree is killed."""
+
+_TIED = Path(towpath.broker.__file__).with_name("tied.py")
+"""Becomes a program that gets SIGTERM when this one ends, however it does."""
 
 _LAST_LINES = 12
 _LINE_CHARACTERS = 300
@@ -34,7 +39,7 @@ class Launched:
         for number in range(self._command.copies):
             with self._log(number).open("wb") as log:
                 child = subprocess.Popen(
-                    self._command.argv,
+                    [*_tied(), *self._command.argv],
                     cwd=cwd,
                     env={**os.environ, **self._command.env, "BENCH_COPY": str(number)},
                     stdin=subprocess.DEVNULL,
@@ -79,3 +84,7 @@ class Launched:
 
     def _log(self, number: int) -> Path:
         return self._run.work_dir / f"log-{number}.txt"
+
+
+def _tied() -> list[str]:
+    return [sys.executable, "-I", "-S", str(_TIED), str(os.getpid())] if sys.platform == "linux" else []
