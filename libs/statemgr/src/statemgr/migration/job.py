@@ -133,11 +133,6 @@ class MigrationJob:
         self._background.active = True
         self._pace = Pace(1.0)
 
-    @property
-    def wanted(self) -> int:
-        """Keys that were requested and are not resolved."""
-        return self._look_ups.wanted
-
     def poll(self, now_s: float, budget_s: float) -> set[bytes]:
         """Take up what has come, ask for more; gives requested keys that are resolved since the last call.
 

@@ -27,11 +27,6 @@ class Migration:
         """Whether no other's copy is needed any more."""
         return self.job.complete
 
-    @property
-    def awaited(self) -> bool:
-        """Whether rows wait for keys that were asked for."""
-        return self.job.wanted > 0
-
     def request(self, keys: Sequence[bytes]) -> None:
         """Fetch these store keys soon: rows wait for them; their bins come next, since more such rows may follow."""
         self.job.request(list(keys))

@@ -58,9 +58,6 @@ log = structlog.get_logger()
 IDLE_WAIT_S = 0.1
 """Longest wait for input; also how soon a replica notices that it was asked to stop."""
 
-ANSWER_S = 0.01
-"""Longest wait for answers to look-ups before a commit: what one takes, and half of what a release may take (R16)."""
-
 ALERT_S = 0.005
 """Longest wait without a look at the control log while a move is near: a release is to take at most 20 ms (R16)."""
 
@@ -265,7 +262,6 @@ class Replica:
         if messages:
             self._batch_s = self._clock.monotonic_s()
             self._process_timed(messages)
-            self._await_state()
         self._processor.resume(self._clock.monotonic_s())
         self._rest_full_partitions()
         if should_commit(self._facts(), self._limits) or self._offsets_due():
@@ -273,17 +269,6 @@ class Replica:
         if messages:
             self._busy_s = smoothed_s(self._busy_s, self._clock.monotonic_s() - self._batch_s)
         return len(messages)
-
-    def _await_state(self) -> None:
-        """Give look-ups a moment to be answered, so that rows that wait for them get into the same transaction."""
-        end_s = self._clock.monotonic_s() + ANSWER_S
-        while not self._backlog and self._clock.monotonic_s() < end_s:
-            awaited = [task.migration for task in self._tasks.values() if task.migration and task.migration.awaited]
-            if not awaited:
-                return
-            self._controls.pause(LEAST_WAIT_S)
-            for migration in awaited:
-                migration.advance(self._clock.monotonic_s(), 0.0)
 
     def _rest_full_partitions(self) -> None:
         """Stop reading for tasks that have no room for more rows that wait, and go on once they have (R1)."""

@@ -23,11 +23,6 @@ class Migrating(Protocol):
         """Whether no other's copy is needed any more."""
         ...
 
-    @property
-    def awaited(self) -> bool:
-        """Whether rows wait for keys that were asked for."""
-        ...
-
     def request(self, keys: Sequence[bytes]) -> None:
         """Fetch these store keys soon: rows wait for them."""
         ...
