@@ -21,8 +21,14 @@ from bench.peers.results import latency_measure
 from bench.peers.topics import Reader
 from bench.peers.visible import latencies_s, percentiles_ms
 
-WARM_S = 30.0
-"""Of load that does not count: the systems start under it, work off what has gathered, and compile their code."""
+PRIMING = 200
+"""Events that are there when a system starts; the load begins when the first result of them is visible."""
+
+START_LIMIT_S = 180.0
+"""From the start of a system to its first visible result: twenty seconds are usual for the slowest here."""
+
+WARM_S = 20.0
+"""Of load that does not count: first commits, code that is compiled."""
 
 SILENT_S = 45.0
 """Longest wait for a further result once the load has ended: more than any commit interval here."""
@@ -53,7 +59,7 @@ class Latency:
 
     def events(self, system: System) -> int:  # noqa: ARG002
         """All get the same."""
-        return round(self.rate * (WARM_S + self.seconds))
+        return PRIMING + round(self.rate * (WARM_S + self.seconds))
 
     def figures(self, bench: Bench, system: System, run: Run) -> Mapping[str, Any]:
         """Start the system and the load; follow what becomes visible.
@@ -65,11 +71,12 @@ class Latency:
         bench.topics.create(run.sink)
         with (
             Reader(bench.topics.bootstrap, run.sink) as reader,
-            PacedLoad(run, self.job.data, self.rate) as load,
+            PacedLoad(run, self.job.data, self.rate, PRIMING) as load,
             Launched(run, system.command(run)) as launched,
         ):
-            begin_s = load.begin()
             seen = Seen(reader)
+            seen.await_first(launched)
+            begin_s = load.begin()
             used = _Used(launched, begin_s + WARM_S)
             while load.running():
                 launched.require_alive()
@@ -77,8 +84,9 @@ class Latency:
                 seen.take()
             cores = used.cores()
             seen.finish(run.events)
-        found = latencies_s(drawn_keys(self.job.data, run.events), begin_s, self.rate, seen.outputs())
-        return _judged(found[round(WARM_S * self.rate) :]) | load.delays() | {"cpu_cores": cores}
+        keys = drawn_keys(self.job.data, run.events)
+        found = latencies_s(keys, begin_s - PRIMING / self.rate, self.rate, seen.outputs())
+        return _judged(found[PRIMING + round(WARM_S * self.rate) :]) | load.delays() | {"cpu_cores": cores}
 
 
 class Seen:
@@ -94,6 +102,18 @@ class Seen:
         if messages:
             self._batches.append((time.time(), messages))
         return bool(messages)
+
+    def await_first(self, launched: Launched) -> None:
+        """Wait until the system shows its first result.
+
+        Raises:
+            RunFailedError: it has ended, or shows none.
+        """
+        deadline = time.monotonic() + START_LIMIT_S
+        while not self.take():
+            launched.require_alive()
+            if time.monotonic() > deadline:
+                raise RunFailedError(f"no result within {START_LIMIT_S:.0f} s: {launched.last_lines()}")
 
     def finish(self, events: int) -> None:
         """Go on until every event has a result, or nothing comes any more."""

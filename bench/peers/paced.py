@@ -30,9 +30,17 @@ _MS = 1000.0
 class PacedLoad:
     """The process, seen from outside; a context manager that ends it."""
 
-    def __init__(self, run: Run, data: Data, rate: int) -> None:
+    def __init__(self, run: Run, data: Data, rate: int, priming: int) -> None:
+        """``priming``: how many of the run's events are sent at once, before anything else."""
         self._directory = run.work_dir
-        plan = {"bootstrap": run.bootstrap, "topic": run.source, "data": data, "events": run.events, "rate": rate}
+        plan = {
+            "bootstrap": run.bootstrap,
+            "topic": run.source,
+            "data": data,
+            "events": run.events,
+            "rate": rate,
+            "priming": priming,
+        }
         (self._directory / "load.json").write_text(json.dumps(plan), encoding="utf-8")
         self._process: subprocess.Popen[bytes]
 
@@ -59,7 +67,7 @@ class PacedLoad:
             self._process.wait()
 
     def begin(self) -> float:
-        """Let it send; gives the time at which the first event is meant to be sent, in seconds since the epoch."""
+        """Let it send; gives the time at which the first event behind the priming ones is meant to be sent."""
         begin_s = time.time() + _AHEAD_S
         _write(self._directory / "begin", {"begin_s": begin_s})
         return begin_s
@@ -105,12 +113,14 @@ def main(directory: Path) -> None:
     plan = json.loads((directory / "load.json").read_text(encoding="utf-8"))
     prepared = _prepared(Data(plan["data"]), plan["events"])
     producer: Any = ConfluentKafka(plan["bootstrap"]).producer(transactional_id=None, name="bench-paced")
-    producer.warm([plan["topic"]])
+    sending = _Sending(producer, plan["topic"], prepared)
+    sending.until(plan["priming"])
+    producer.flush(_FLUSH_S)
     _write(directory / "prepared", {})
     while not (directory / "begin").exists():
         time.sleep(_POLL_S)
     begin_s = json.loads((directory / "begin").read_text(encoding="utf-8"))["begin_s"]
-    delays = _send(producer, plan["topic"], prepared, begin_s, plan["rate"], plan["events"])
+    delays = _send(sending, begin_s, plan["rate"], plan["priming"], plan["events"])
     producer.flush(_FLUSH_S)
     later = np.array(delays[len(delays) // 2 :]) * _MS
     named = {"own_p50_ms": 50, "own_p99_ms": 99}
@@ -126,23 +136,33 @@ def _prepared(data: Data, events: int) -> _Prepared:
     return _Prepared(keys, [chunk.values.take(each).to_pylist() for each in rows], rows)
 
 
-def _send(producer: Any, topic: str, prepared: _Prepared, begin_s: float, rate: float, events: int) -> list[float]:
-    """Send everything at its time; gives, for each tick, how late the oldest event of it was."""
-    at = [0] * PARTITIONS
+class _Sending:
+    """Sends the events in their order."""
+
+    def __init__(self, producer: Any, topic: str, prepared: _Prepared) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._prepared = prepared
+        self._at = [0] * PARTITIONS
+
+    def until(self, number: int) -> None:
+        """Send all events before that one that were not sent yet."""
+        for partition, begin in enumerate(self._at):
+            end = int(np.searchsorted(self._prepared.numbers[partition], number))
+            if end > begin:
+                keys, values = self._prepared.keys[partition][begin:end], self._prepared.values[partition][begin:end]
+                self._producer.produce_batch(self._topic, partition, keys, values)
+                self._at[partition] = end
+
+
+def _send(sending: _Sending, begin_s: float, rate: float, sent: int, events: int) -> list[float]:
+    """Send the rest at its times; gives, for each tick, how late the oldest event of it was."""
+    begin_s -= sent / rate
     delays: list[float] = []
-    sent = 0
     while sent < events:
-        now_s = time.time()
-        due = min(int((now_s - begin_s) * rate) + 1, events) if now_s >= begin_s else 0
+        due = min(int((time.time() - begin_s) * rate) + 1, events)
         if due > sent:
-            for number in range(PARTITIONS):
-                end = int(np.searchsorted(prepared.numbers[number], due))
-                if end > at[number]:
-                    chosen = slice(at[number], end)
-                    producer.produce_batch(
-                        topic, number, prepared.keys[number][chosen], prepared.values[number][chosen]
-                    )
-                    at[number] = end
+            sending.until(due)
             delays.append(time.time() - (begin_s + sent / rate))
             sent = due
         time.sleep(TICK_S)

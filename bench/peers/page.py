@@ -30,8 +30,9 @@ How it is measured:
 - Slower systems get a smaller part of the same events, so that a run takes about a minute.
 - Short bids are partitioned by their key, so that counting them needs no shuffle; the full stream is not.
 - *Latency*: events are sent at a fixed rate by a process of their own. The latency of an event goes from the time at
-  which it was meant to be sent to the time at which a read_committed reader has a result that includes it. The first
-  {WARM_S:.0f} s do not count. The load's own delay is part of every figure.
+  which it was meant to be sent to the time at which a read_committed reader has a result that includes it. The load
+  begins when a system has shown its first result, and {WARM_S:.0f} s of it do not count. The load's own delay is part
+  of every figure.
 - Settings are those that each system's documentation recommends; they are listed at the end.
 """
 

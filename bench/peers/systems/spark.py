@@ -58,7 +58,7 @@ class Spark:
             "spark.jars": self._jars(),
             "spark.local.dir": str(run.work_dir / "local"),
             "spark.sql.warehouse.dir": str(run.work_dir / "warehouse"),
-            "maxOffsetsPerTrigger": str(max(run.events // _TRIGGERS, 1)),
+            "maxOffsetsPerTrigger": str(run.events if run.job.paced else max(run.events // _TRIGGERS, 1)),
         }
         path = write_run(run.with_settings(settings))
         return Command([str(python_of(NAME)), str(program_of(NAME)), str(path)])
