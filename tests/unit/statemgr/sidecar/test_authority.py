@@ -86,5 +86,5 @@ def test_a_request_that_waits_is_refused_if_the_task_is_given_to_another_meanwhi
 
     assign(2, "b", Layer("a", 1))
     service = StateService(MemoryReaders(backend), lambda: view, SystemClock(), "a", pause=while_it_waits)
-    with pytest.raises(StaleRequestError, match="epoch 2 of .* is over: c owns it"):
+    with pytest.raises(StaleRequestError, match="is over: c owns it"):
         service.look_up(Address(TASK, Layer("a", 1), 2), 5, [b"\x01aaa"], timeout_s=10.0)
