@@ -2,15 +2,11 @@
 
 python -m bench.handover                 all strategies; figures as one JSON object on the last line
 python -m bench.handover --write-docs    the picture in docs/images, too
-python -m bench.handover --no-peer       without Kafka Streams
 
 Each strategy gets a fresh application over the same broker, the same keys and the same load; before the first, the
 broker's code is warmed by the same application for a while. Times begin when the assignment of a moved task is seen in
 the control log, which is the move's start, and end when an output is visible to a read_committed reader. What the start
 of the newcomer's two processes costs on the same machine before that is given apart (``pause_starting_ms``).
-
-So that ``replay`` is no straw man, Kafka Streams restores as many keys in as many partitions on the same broker: under
-the same load, and, as is then done with ``replay``, too, without any (:mod:`bench.streams_restore`).
 """
 
 from __future__ import annotations
@@ -42,12 +38,9 @@ from bench.handover_figures import (
     worst_latencies_ms,
 )
 from bench.handover_plot import plot
-from bench.peers.model import RunFailedError, UnavailableError
-from bench.restore_figures import Restore, replayed, target
-from bench.streams_restore import StreamsRestore
 from bench.tails import ControlTail, Outputs, OutputTail
 from bench.zipf_load import ZipfKeys, ZipfLoad
-from statemgr.layout import changelog_topic, control_topic
+from statemgr.layout import control_topic
 from statemgr.partitioner import partitions_of
 from tests.harness.cluster import Cluster, clustered
 from tests.harness.waiting import wait_for
@@ -57,9 +50,6 @@ QUERY = "bench.padded_count"
 STAGE = "count"
 PARTITIONS = 8
 STRATEGIES = ("hybrid", "replay", "restart")
-COMPARED = "replay"
-"""The strategy that does what Kafka Streams does."""
-
 HOT_KEYS = 64
 EXPONENT = 1.1
 SEED = 7
@@ -107,15 +97,8 @@ class Measured:
     ended_s: float
 
 
-def measure(
-    strategy: str,
-    bootstrap: str,
-    work_dir: Path,
-    settings: Settings,
-    say: Callable[[str], None],
-    peer: Peer | None = None,
-) -> Measured:
-    """Run one strategy; a peer, if there is one, restores beside it."""
+def measure(strategy: str, bootstrap: str, work_dir: Path, settings: Settings, say: Callable[[str], None]) -> Measured:
+    """Run one strategy."""
     app = f"handover-{strategy}"
     cluster = _cluster(app, bootstrap, work_dir / strategy)
     keys = ZipfKeys(settings.keys, EXPONENT, SEED)
@@ -137,19 +120,13 @@ def measure(
             polled = _await_moved(cluster, control)
             done_s = time.time()
             _pass(AFTER_S)
-            seen = list(control.seen)
-            moves = moves_of(seen, STAGE)
+            moves = moves_of(control.seen, STAGE)
             say(f"{strategy}: kill -9 of a stage whose state manager lives")
             killed_s, victim = _kill_one(cluster)
             _await_output(tail, moves, victim, killed_s)
             cluster.await_settled(MOVE_LIMIT_S)
             _pass(AFTER_S)
             outputs, ended_s = tail.so_far(), time.time()
-            if peer is not None:
-                peer.compare("under_load", changelog_topic(app, STAGE), replayed(seen, STAGE))
-        if peer is not None and peer.wanted:
-            say(f"{strategy}: 1 → 2 again, without load")
-            peer.compare("without_load", changelog_topic(app, STAGE), _replay_again(cluster, bootstrap))
     figures = {
         **_move_figures(outputs, moves, keys, scaled_s, done_s, settings),
         **_byte_figures(polled, moves, settings.keys),
@@ -200,19 +177,6 @@ def _await_moved(cluster: Cluster, control: ControlTail) -> list[dict[str, Any]]
 
     wait_for("the state has moved", look, MOVE_LIMIT_S, cluster.describe)
     return polled
-
-
-def _replay_again(cluster: Cluster, bootstrap: str) -> Restore | None:
-    """Back to one replica, and to two again; the newcomer has lost its disk."""
-    newcomer = cluster.working(STAGE)[-1]
-    cluster.scale(STAGE, 1)
-    cluster.await_settled(MOVE_LIMIT_S)
-    wait_for("the newcomer has left", lambda: cluster.tend() or newcomer.gone, MOVE_LIMIT_S, cluster.describe)
-    newcomer.lose_disk()
-    with ControlTail(bootstrap, control_topic(cluster.plan.app)) as control:
-        cluster.scale(STAGE, 2)
-        _await_moved(cluster, control)
-        return replayed(list(control.seen), STAGE)
 
 
 def _kill_one(cluster: Cluster) -> tuple[float, str]:
