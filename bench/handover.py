@@ -2,11 +2,15 @@
 
 python -m bench.handover                 all strategies; figures as one JSON object on the last line
 python -m bench.handover --write-docs    the picture in docs/images, too
+python -m bench.handover --no-peer       without Kafka Streams
 
 Each strategy gets a fresh application over the same broker, the same keys and the same load; before the first, the
 broker's code is warmed by the same application for a while. Times begin when the assignment of a moved task is seen in
 the control log, which is the move's start, and end when an output is visible to a read_committed reader. What the start
 of the newcomer's two processes costs on the same machine before that is given apart (``pause_starting_ms``).
+
+So that ``replay`` is no straw man, Kafka Streams restores as many keys in as many partitions on the same broker: under
+the same load, and, as is then done with ``replay``, too, without any (:mod:`bench.streams_restore`).
 """
 
 from __future__ import annotations
@@ -38,9 +42,11 @@ from bench.handover_figures import (
     worst_latencies_ms,
 )
 from bench.handover_plot import plot
+from bench.restore_figures import UNDER_LOAD, WITHOUT_LOAD, Restore, replayed, target
+from bench.streams_restore import StreamsRestore, streams_restore
 from bench.tails import ControlTail, Outputs, OutputTail
 from bench.zipf_load import ZipfKeys, ZipfLoad
-from statemgr.layout import control_topic
+from statemgr.layout import changelog_topic, control_topic
 from statemgr.partitioner import partitions_of
 from tests.harness.cluster import Cluster, clustered
 from tests.harness.waiting import wait_for
@@ -50,6 +56,9 @@ QUERY = "bench.padded_count"
 STAGE = "count"
 PARTITIONS = 8
 STRATEGIES = ("hybrid", "replay", "restart")
+COMPARED = "replay"
+"""The strategy that does what Kafka Streams does."""
+
 HOT_KEYS = 64
 EXPONENT = 1.1
 SEED = 7
@@ -97,8 +106,15 @@ class Measured:
     ended_s: float
 
 
-def measure(strategy: str, bootstrap: str, work_dir: Path, settings: Settings, say: Callable[[str], None]) -> Measured:
-    """Run one strategy."""
+def measure(
+    strategy: str,
+    bootstrap: str,
+    work_dir: Path,
+    settings: Settings,
+    say: Callable[[str], None],
+    peer: StreamsRestore | None = None,
+) -> Measured:
+    """Run one strategy; a peer, if there is one, restores beside it."""
     app = f"handover-{strategy}"
     cluster = _cluster(app, bootstrap, work_dir / strategy)
     keys = ZipfKeys(settings.keys, EXPONENT, SEED)
@@ -120,13 +136,19 @@ def measure(strategy: str, bootstrap: str, work_dir: Path, settings: Settings, s
             polled = _await_moved(cluster, control)
             done_s = time.time()
             _pass(AFTER_S)
-            moves = moves_of(control.seen, STAGE)
+            seen = list(control.seen)
+            moves = moves_of(seen, STAGE)
             say(f"{strategy}: kill -9 of a stage whose state manager lives")
             killed_s, victim = _kill_one(cluster)
             _await_output(tail, moves, victim, killed_s)
             cluster.await_settled(MOVE_LIMIT_S)
             _pass(AFTER_S)
             outputs, ended_s = tail.so_far(), time.time()
+            if peer is not None:
+                peer.compare(UNDER_LOAD, changelog_topic(app, STAGE), replayed(seen, STAGE))
+        if peer is not None and peer.failure is None:
+            say(f"{strategy}: 1 → 2 again, without load")
+            peer.compare(WITHOUT_LOAD, changelog_topic(app, STAGE), _replay_again(cluster, bootstrap))
     figures = {
         **_move_figures(outputs, moves, keys, scaled_s, done_s, settings),
         **_byte_figures(polled, moves, settings.keys),
@@ -177,6 +199,24 @@ def _await_moved(cluster: Cluster, control: ControlTail) -> list[dict[str, Any]]
 
     wait_for("the state has moved", look, MOVE_LIMIT_S, cluster.describe)
     return polled
+
+
+def _replay_again(cluster: Cluster, bootstrap: str) -> Restore | None:
+    """Back to one replica, and to two again; the newcomer has lost its disk."""
+    newcomer = cluster.working(STAGE)[-1]
+    cluster.scale(STAGE, 1)
+    cluster.await_settled(MOVE_LIMIT_S)
+
+    def look() -> bool:
+        cluster.tend()
+        return newcomer.gone
+
+    wait_for("the newcomer has left", look, MOVE_LIMIT_S, cluster.describe)
+    newcomer.lose_disk()
+    with ControlTail(bootstrap, control_topic(cluster.plan.app)) as control:
+        cluster.scale(STAGE, 2)
+        _await_moved(cluster, control)
+        return replayed(list(control.seen), STAGE)
 
 
 def _kill_one(cluster: Cluster) -> tuple[float, str]:
@@ -273,24 +313,41 @@ def main() -> None:
     parser.add_argument("--steady", type=float, default=STEADY_S, help="seconds of load before the change of size")
     parser.add_argument("--warm-up", type=float, default=WARM_UP_S, help="seconds of load before all measuring")
     parser.add_argument("--strategies", nargs="+", default=list(STRATEGIES))
+    parser.add_argument("--no-peer", action="store_true", help="without Kafka Streams beside replay")
     parser.add_argument("--write-docs", action="store_true", help="put the picture into docs/images, too")
     given = parser.parse_args()
     settings = Settings(given.keys, given.rate, given.steady, given.warm_up)
     load_before = os.getloadavg()[0]
     measured: dict[str, Measured] = {}
+    restores: dict[str, Any] | None = None
     with _broker() as (bootstrap, work_dir):
         print(f"warming the broker for {settings.warm_up_s:g} s", flush=True)
         warm_up(bootstrap, work_dir, settings)
-        # Restore by Kafka Streams, beside `replay`, has its place here: one more entry of `measured`.
+        peer = None
+        if COMPARED in given.strategies and not given.no_peer:
+            peer = streams_restore(bootstrap, work_dir / "kafka-streams", _say)
+        if peer is not None:
+            peer.fill(settings.keys, PARTITIONS)
         for strategy in given.strategies:
-            measured[strategy] = measure(strategy, bootstrap, work_dir, settings, lambda text: print(text, flush=True))
+            beside = peer if strategy == COMPARED else None
+            measured[strategy] = measure(strategy, bootstrap, work_dir, settings, _say, beside)
+        if peer is not None:
+            restores = peer.figures()
     picture = plot(measured, Path("build/bench/handover.png"))
     if given.write_docs:
         shutil.copy(picture, Path("docs/images/handover.png"))
-    print(json.dumps(_result(measured, settings, load_before)))
+    print(json.dumps(_result(measured, settings, load_before, restores)))
 
 
-def _result(measured: dict[str, Measured], settings: Settings, load_before: float) -> dict[str, Any]:
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _result(
+    measured: dict[str, Measured], settings: Settings, load_before: float, restores: dict[str, Any] | None
+) -> dict[str, Any]:
+    figures = {strategy: run.figures for strategy, run in measured.items()}
+    beside = {} if restores is None else {"kafka_streams_restore": restores}
     return {
         "keys": settings.keys,
         "value_bytes": padded_count.VALUE_BYTES,
@@ -298,8 +355,9 @@ def _result(measured: dict[str, Measured], settings: Settings, load_before: floa
         "warm_up_s": settings.warm_up_s,
         "zipf_exponent": EXPONENT,
         "partitions": PARTITIONS,
-        "strategies": {strategy: run.figures for strategy, run in measured.items()},
-        "targets": _targets({strategy: run.figures for strategy, run in measured.items()}),
+        "strategies": figures,
+        **beside,
+        "targets": [*_targets(figures), *(target(each) for each in beside.values())],
         "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "load_before": load_before},
     }
 
