@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from towpath.stage.policy import (
     CommitLimits,
@@ -65,22 +67,24 @@ def test_the_first_batch_is_small(most: int, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("since_batch_s", "busy_s", "more", "expected"),
+    ("since_batch_s", "since_end_s", "busy_s", "more", "expected"),
     [
-        pytest.param(0.005, 0.0, False, 0.015, id="records-gather"),
-        pytest.param(0.005, 0.0, True, 0.0, id="what-waits-is-taken"),
-        pytest.param(3.0, 0.0, False, 0.0, id="after-a-silence"),
-        pytest.param(float("inf"), 0.0, False, 0.0, id="the-first-batch"),
-        pytest.param(0.005, 0.012, False, 0.015, id="a-quick-broker"),
-        pytest.param(0.005, 0.04, False, 0.055, id="a-busy-broker-gets-a-third-of-the-time"),
-        pytest.param(0.005, 3.0, False, 0.095, id="at-most-a-tenth-of-a-second"),
-        pytest.param(0.005, 3.0, True, 0.0, id="a-busy-broker-and-a-backlog"),
+        pytest.param(0.005, 0.0, 0.005, False, 0.015, id="records-gather"),
+        pytest.param(0.005, 0.0, 0.005, True, 0.0, id="what-waits-is-taken"),
+        pytest.param(3.0, 2.99, 0.01, False, 0.0, id="after-a-silence"),
+        pytest.param(float("inf"), float("inf"), 0.0, False, 0.0, id="the-first-batch"),
+        pytest.param(0.012, 0.0, 0.012, False, 0.008, id="a-quick-broker"),
+        pytest.param(0.04, 0.0, 0.04, False, 0.02, id="a-busy-broker-gets-a-third-of-the-time"),
+        pytest.param(0.05, 0.01, 0.04, False, 0.01, id="that-rest-is-over-some-time"),
+        pytest.param(0.15, 0.0, 0.15, False, 0.075, id="the-busier-the-longer"),
+        pytest.param(3.0, 0.0, 3.0, False, 0.1, id="at-most-a-tenth-of-a-second"),
+        pytest.param(3.0, 0.0, 3.0, True, 0.0, id="a-busy-broker-and-a-backlog"),
     ],
 )
 def test_batches_are_apart_under_light_load_only(
-    since_batch_s: float, busy_s: float, more: bool, expected: float
+    since_batch_s: float, since_end_s: float, busy_s: float, more: bool, expected: float
 ) -> None:
-    assert breath_s(since_batch_s, 0.02, busy_s, more) == pytest.approx(expected)
+    assert breath_s(since_batch_s, since_end_s, 0.02, busy_s, more) == pytest.approx(expected)
 
 
 def test_a_duration_of_late_follows_slowly():
@@ -88,29 +92,42 @@ def test_a_duration_of_late_follows_slowly():
     assert smoothed_s(0.02, 0.06) == pytest.approx(0.03)
 
 
+def pace(*batches: tuple[int, float]) -> Pace:
+    found = Pace()
+    for taken, took_s in batches:
+        found = found.after(taken, took_s)
+    return found
+
+
 def test_a_batch_is_short_while_a_release_may_be_asked_for():
-    assert alert_batch_records(256, 4, Pace()) == 4
-    assert alert_batch_records(256, 4, Pace(0.01, 0.0)) == 256
-    assert alert_batch_records(256, 4, Pace(0.01, 0.0001)) == 100
-    assert alert_batch_records(256, 4, Pace(0.01, 0.00001)) == 256
-    assert alert_batch_records(256, 4, Pace(0.01, 1.0)) == 4
-    assert alert_batch_records(2, 4, Pace(0.01, 1.0)) == 2
+    tenth = pace((10, 0.001), (100, 0.01))  # 0.1 ms a record
+    assert alert_batch_records(20_000, 312, Pace()) == 312
+    assert alert_batch_records(256, 4, tenth) == 100
+    assert alert_batch_records(80, 4, tenth) == 80
+    assert alert_batch_records(256, 4, pace((4, 4.0), (8, 8.0))) == 4
+    assert alert_batch_records(2, 4, pace((4, 4.0), (8, 8.0))) == 2
 
 
 def test_what_every_batch_costs_is_not_taken_for_the_cost_of_its_records():
     """Four records that take 30 ms, nearly all of it look-ups that 40 would share, must not keep batches at four."""
-    pace = Pace().after(4, 0.03).after(4, 0.028).after(8, 0.032)
-    assert pace == Pace(pytest.approx(0.0294), pytest.approx(0.000325))
-    assert alert_batch_records(256, 4, pace) == 30
+    look_ups = pace((4, 0.030), (8, 0.031))
+    assert look_ups.record_s == pytest.approx(0.00025)
+    assert alert_batch_records(256, 4, look_ups) == 40
 
 
-def test_slow_operators_are_known_after_two_batches():
-    pace = Pace().after(4, 0.128).after(8, 0.256)
-    assert alert_batch_records(256, 4, pace) == 4
+def test_nothing_but_a_slope_is_taken_for_cheap_records():
+    """Batches of one size may be slow because of their records: they are not followed by a large one."""
+    same = pace(*[(4, 0.128)] * 50)
+    assert same.record_s is None
+    assert alert_batch_records(256, 4, same) == 8
 
 
-def test_the_fixed_cost_is_believed_to_grow_unless_it_is_seen():
-    pace = Pace(0.001, 0.0)
-    for _ in range(100):
-        pace = pace.after(100, 0.1)
-    assert 0.08 < pace.batch_s <= 0.1
+@given(st.lists(st.integers(1, 256), min_size=1, max_size=60), st.floats(0.004, 0.1))
+def test_slow_operators_never_get_much_more_than_the_least_while_alert(sizes: list[int], record_s: float) -> None:
+    assert alert_batch_records(256, 4, pace(*[(size, size * record_s) for size in sizes])) <= 8
+
+
+@given(st.lists(st.tuples(st.integers(1, 20_000), st.floats(0.0, 5.0)), min_size=1, max_size=60))
+def test_a_record_costs_between_nothing_and_its_share(batches: list[tuple[int, float]]) -> None:
+    found = pace(*batches)
+    assert found.record_s is None or 0.0 <= found.record_s <= found.seconds / found.records

@@ -105,6 +105,11 @@ class Parking:
         """Whether a record found no room: the partition is to be paused until the keys of that record are there."""
         return bool(self._refused)
 
+    @property
+    def ready(self) -> bool:
+        """Whether the state of rows that waited has come."""
+        return bool(self._ready)
+
     def idle(self, positions: Mapping[str, int]) -> bool:
         """Whether nothing is left to do: no parked row, and reading is past what the former owner had read.
 

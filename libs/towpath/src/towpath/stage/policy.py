@@ -18,14 +18,17 @@ Built-in operators never come near it; user code that takes milliseconds a recor
 ALERT_BATCH_S = 0.01
 """Longest time that a batch is meant to take while a move is near: half of the 20 ms that a release may take (R16)."""
 
-REST_FACTOR = 1.5
-"""Batches begin at least so many times as far apart as one takes: a third of the time is left to others."""
+REST_SHARE = 0.5
+"""Rest after a batch, as a share of what it took: a third of the time is left to others."""
 
 LONGEST_REST_S = 0.1
-"""Longest time between two batches for that reason: the interval of commits under backlog."""
+"""Longest rest after a batch: it is paid in latency."""
 
-FORGET = 1.05
-"""Growth per batch of what is believed to be the fixed cost of one, unless a quicker one is seen."""
+KEEP = 0.9
+"""Weight of the batches before at each new one: about ten count."""
+
+ALIKE = 0.05
+"""Sizes that differ by less than this share of their mean say nothing about the cost of a record."""
 
 FIRST_BATCH_PART = 64
 """The first batch is this part of the largest: 312 JSON records, which take 10 s at 32 ms each.
@@ -87,20 +90,21 @@ def should_commit(facts: TransactionFacts, limits: CommitLimits) -> bool:
     )
 
 
-def breath_s(since_batch_s: float, interval_s: float, busy_s: float, more: bool) -> float:
+def breath_s(since_batch_s: float, since_end_s: float, interval_s: float, busy_s: float, more: bool) -> float:
     """How long to let records gather before the next poll; 0 if more wait already, and for the first after a silence.
 
     A broker that is short of processors answers commits late; asking it less often lets it, and everybody else on its
-    machine, come to rest at the longer interval instead of falling behind.
+    machine, come to rest at a longer interval instead of falling behind.
 
     Args:
         since_batch_s: seconds since the last batch was taken.
+        since_end_s: seconds since it was committed.
         interval_s: shortest time between two batches under light load.
         busy_s: seconds from taking a batch to the end of its commit, of late.
         more: the last batch was as large as it might be, so that more is waiting.
     """
-    interval_s = max(interval_s, min(busy_s * REST_FACTOR, LONGEST_REST_S))
-    return 0.0 if more else max(0.0, interval_s - since_batch_s)
+    rest_s = min(busy_s * REST_SHARE, LONGEST_REST_S)
+    return 0.0 if more else max(0.0, interval_s - since_batch_s, rest_s - since_end_s)
 
 
 def smoothed_s(before_s: float, now_s: float) -> float:
@@ -115,20 +119,39 @@ def first_batch_records(most: int) -> int:
 
 @dataclass(frozen=True)
 class Pace:
-    """How long batches take.
+    """What batches cost of late: sums for a line through (records, seconds), older ones fading.
 
-    Attributes:
-        batch_s: what any batch costs: that of the quickest of late.
-        record_s: what each record of the last batch cost beyond that; 0: nothing, or unknown.
+    Most of a batch's time may be the same for any size (a look-up, a call into the engine); only the slope of the line
+    says what more records would cost.
     """
 
-    batch_s: float = 0.0
-    record_s: float = 0.0
+    weight: float = 0.0
+    records: float = 0.0
+    seconds: float = 0.0
+    squares: float = 0.0
+    products: float = 0.0
 
     def after(self, taken: int, took_s: float) -> Pace:
         """The pace after one more batch."""
-        batch_s = min(took_s, self.batch_s * FORGET) if self.batch_s > 0 else took_s
-        return Pace(batch_s, (took_s - batch_s) / taken)
+        return Pace(
+            self.weight * KEEP + 1,
+            self.records * KEEP + taken,
+            self.seconds * KEEP + took_s,
+            self.squares * KEEP + taken * taken,
+            self.products * KEEP + taken * took_s,
+        )
+
+    @property
+    def record_s(self) -> float | None:
+        """Seconds that a record more costs; None as long as batches were all of about one size."""
+        if self.weight == 0:
+            return None
+        mean = self.records / self.weight
+        variance = self.squares / self.weight - mean * mean
+        if variance <= (ALIKE * mean) ** 2:
+            return None
+        slope = (self.products / self.weight - mean * self.seconds / self.weight) / variance
+        return min(max(slope, 0.0), self.seconds / self.records)
 
 
 def alert_batch_records(records: int, least: int, pace: Pace) -> int:
@@ -136,12 +159,15 @@ def alert_batch_records(records: int, least: int, pace: Pace) -> int:
 
     Args:
         records: the same at other times.
-        least: what the fixed cost of a batch asks for.
+        least: what the fixed cost of a batch asks for; twice as many are tried where nothing is known.
         pace: of the batches before.
     """
-    if pace.record_s <= 0:
-        return min(records, least) if pace.batch_s <= 0 else records
-    return min(records, max(least, int(ALERT_BATCH_S / pace.record_s)))
+    record_s = pace.record_s
+    if record_s is None:
+        return min(records, least if pace.weight == 0 else 2 * least)
+    if record_s * records <= ALERT_BATCH_S:
+        return records
+    return min(records, max(least, int(ALERT_BATCH_S / record_s)))
 
 
 def next_batch_records(records: int, most: int, taken: int, took_s: float) -> int:

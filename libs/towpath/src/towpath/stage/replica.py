@@ -80,11 +80,14 @@ class Controls:
         stopping: whether it was asked to stop.
         pause: waits that many seconds; a stop request ends it.
         draining: told again and again while the replica, asked to stop, waits for its tasks to be moved away.
+        sleep: waits that many seconds, whatever is asked meanwhile: a replica that drains works as any other. None:
+            ``pause`` does.
     """
 
     stopping: Callable[[], bool]
     pause: Callable[[float], object]
     draining: Callable[[], object] = lambda: None
+    sleep: Callable[[float], object] | None = None
 
 
 class Replica:
@@ -147,7 +150,7 @@ class Replica:
         self._resting: set[TopicPartition] = set()
         self._backlog = False
         self._batch_interval_s = settings.batch_interval_ms / 1000
-        self._batch_s = float("-inf")
+        self._batch_s = self._end_s = float("-inf")
         self._busy_s = 0.0
         self._more = False
         self._backoff_s = FIRST_BACKOFF_S
@@ -267,7 +270,8 @@ class Replica:
         if should_commit(self._facts(), self._limits) or self._offsets_due():
             self._commit()
         if messages:
-            self._busy_s = smoothed_s(self._busy_s, self._clock.monotonic_s() - self._batch_s)
+            self._end_s = self._clock.monotonic_s()
+            self._busy_s = smoothed_s(self._busy_s, self._end_s - self._batch_s)
         return len(messages)
 
     def _rest_full_partitions(self) -> None:
@@ -453,7 +457,7 @@ class Replica:
             output_bytes=self._processor.output_bytes,
             backlog=self._backlog,
             outputs_wait=self._outputs_wait,
-            stopping=self._controls.stopping(),
+            stopping=self._controls.stopping() and self._coordinated is None,
         )
 
     @property
@@ -472,15 +476,22 @@ class Replica:
         """Let records gather; while a move is near, with an eye on the control log."""
         self._at("waiting for input")
         while (left_s := self._breath_left_s()) > 0:
-            if self._coordinated is None or not self._watchful or self._controls.stopping():
-                self._controls.pause(left_s)  # which a stop request ends
+            if self._coordinated is None or not self._watchful:
+                self._rest(left_s)
                 return
-            self._controls.pause(max(LEAST_WAIT_S, min(left_s, ALERT_S)))  # a clock need not feel less
+            self._rest(max(LEAST_WAIT_S, min(left_s, ALERT_S)))  # a clock need not feel less
             self._follow(self._coordinated)
 
     def _breath_left_s(self) -> float:
-        since_s = self._clock.monotonic_s() - self._batch_s
-        return breath_s(since_s, self._batch_interval_s, self._busy_s, self._more)
+        now_s = self._clock.monotonic_s()
+        waited_for = any(task.parking is not None and task.parking.ready for task in self._tasks.values())
+        busy_s = 0.0 if waited_for else self._busy_s  # rows that have waited for their state wait no longer than that
+        return breath_s(now_s - self._batch_s, now_s - self._end_s, self._batch_interval_s, busy_s, self._more)
+
+    def _rest(self, seconds: float) -> None:
+        """Wait; a stop request ends it, unless the replica goes on working until its tasks have been moved away."""
+        sleep = self._controls.pause if self._coordinated is None else self._controls.sleep
+        (sleep or self._controls.pause)(seconds)
 
     def _batch_limit(self) -> int:
         if not self._alert:

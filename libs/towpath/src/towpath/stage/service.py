@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def _run(plan: StagePlan, settings: StageSettings, signals: StopSignals) -> int:
         backend,
         clock,
         metrics,
-        Controls(stop.is_set, stop.wait, signals.draining),
+        Controls(stop.is_set, stop.wait, signals.draining, time.sleep),
         coordinated=coordinated,
     )
     signals.at_work_on = lambda: replica.work.what
