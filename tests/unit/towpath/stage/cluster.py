@@ -94,6 +94,11 @@ class Node:
         labels = {"stage": STAGE, "replica": self.name}
         return self.metrics.registry.get_sample_value("towpath_restored_records_total", labels) or 0.0
 
+    def commits(self) -> float:
+        """Transactions that it has committed."""
+        labels = {"stage": STAGE, "replica": self.name}
+        return self.metrics.registry.get_sample_value("towpath_commits_total", labels) or 0.0
+
 
 class Cluster:
     """The whole application; see the module.
@@ -186,7 +191,7 @@ class Cluster:
             node.backend,
             self.clock,
             node.metrics,
-            Controls(lambda: node.stopping, self.clock.advance),
+            Controls(lambda: node.stopping, partial(self._pause, node), sleep=self.clock.advance),
             partial(WatchedProcessor, self, node.name),
             node.coordinated,
         )
@@ -296,6 +301,11 @@ class Cluster:
             node.backend.close()
 
     # --- within a step ---
+
+    def _pause(self, node: Node, seconds: float) -> None:
+        """A stop request ends it."""
+        if not node.stopping:
+            self.clock.advance(seconds)
 
     def _turn(self, node: Node) -> None:
         if not node.left and not node.stuck:
