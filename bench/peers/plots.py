@@ -16,6 +16,9 @@ from bench.peers.results import DRAIN, Summary
 COLOURS = {"exactly-once": "#0b7285", "at-least-once": "#99c8d1"}
 INK, GRID, OURS = "#1f2933", "#e4e7eb", "#e8912d"
 POINTS = (("p50_ms", "o"), ("p99_ms", "s"), ("p999_ms", "^"))
+LABEL_ROOM = 1.12
+"""Of the axis over the longest bar, whose number stands behind it."""
+
 WIDTH_IN, BAR_IN, MARGIN_IN, DPI = 11.0, 0.26, 0.9, 130
 Panels = Sequence[tuple[str, list[Summary]]]
 _STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False}
@@ -62,13 +65,15 @@ def _draw(
     path.parent.mkdir(parents=True, exist_ok=True)
     heights = [BAR_IN * len(rows) + MARGIN_IN for _, rows in panels]
     with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
-        figure = Figure(figsize=(WIDTH_IN, sum(heights)), layout="constrained")
+        figure = Figure(figsize=(LABEL_ROOM = 1.12
+"""Of the axis over the longest bar, whose number stands behind it."""
+
+WIDTH_IN, sum(heights)), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots(len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
         for each, (title, rows) in zip(axes, panels, strict=True):
             draw(each, rows)
             each.set_title(title, loc="left", color=INK)
-            each.set_xscale("log")
             each.grid(axis="x", color=GRID)
             each.set_axisbelow(True)
         axes[-1].set_xlabel(label)
@@ -83,12 +88,14 @@ def _bars(axes: Axes, rows: list[Summary]) -> None:
         [value - each.low["events_per_cpu_s"] for value, each in zip(values, rows, strict=True)],
         [each.high["events_per_cpu_s"] - value for value, each in zip(values, rows, strict=True)],
     ]
+    axes.set_xlim(0, max(values) * LABEL_ROOM)
     axes.barh(names, values, xerr=spread, color=[COLOURS[each.row.guarantee] for each in rows], ecolor=INK)
     for place, value in enumerate(values):
         axes.annotate(f" {value:,.0f}", (value, place), va="center", color=INK)
 
 
 def _points(axes: Axes, rows: list[Summary]) -> None:
+    axes.set_xscale("log")
     for figure, marker in POINTS:
         axes.scatter(
             [each.median[figure] for each in rows],
