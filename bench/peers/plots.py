@@ -65,10 +65,7 @@ def _draw(
     path.parent.mkdir(parents=True, exist_ok=True)
     heights = [BAR_IN * len(rows) + MARGIN_IN for _, rows in panels]
     with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
-        figure = Figure(figsize=(LABEL_ROOM = 1.12
-"""Of the axis over the longest bar, whose number stands behind it."""
-
-WIDTH_IN, sum(heights)), layout="constrained")
+        figure = Figure(figsize=(WIDTH_IN, sum(heights)), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots(len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
         for each, (title, rows) in zip(axes, panels, strict=True):
