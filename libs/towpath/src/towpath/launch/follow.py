@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from towpath.coordinator.client import CoordinatorClient
-from towpath.coordinator.errors import CoordinatorError
+from towpath.coordinator.errors import CoordinatorError, RefusedError
 from towpath.coordinator.messages import ScaleRequest
 from towpath.coordinator.statuses import Topology
 from towpath.launch.fleet import Wanted, reconcile, wanted_of
@@ -42,6 +42,7 @@ class Follower:
         self._leaving: set[str] = set()
         self._asked = dict(asked)
         self._reached: bool | None = None
+        self._put_off: set[str] = set()
 
     @property
     def leaving(self) -> frozenset[str]:
@@ -53,18 +54,33 @@ class Follower:
 
         Raises:
             PipelineError: they can't be controlled.
-            CoordinatorError: the operator's numbers are refused.
+            RefusedError: the operator's numbers are refused.
         """
         self._forget_gone(states)
         topology = self._topology()
         if topology is None or not topology.leading:
             return
         for stage in topology.stages:
-            asked = self._asked.pop(stage.stage, None)
+            asked = self._asked.get(stage.stage)
             if asked is not None and stage.desired not in (None, asked):
-                self._client.scale(ScaleRequest(stage=stage.stage, replicas=asked))
-            elif stage.stage in self._initial:
+                self._ask(stage.stage, asked)
+                continue
+            self._asked.pop(stage.stage, None)
+            if stage.stage in self._initial:
                 self._adapt(stage.stage, wanted_of(stage.stage, stage.desired, stage.members, self._initial))
+
+    def _ask(self, stage: str, replicas: int) -> None:
+        """Replace what was decided earlier; if that can't be now, the next look tries again."""
+        try:
+            self._client.scale(ScaleRequest(stage=stage, replicas=replicas))
+        except RefusedError:
+            raise
+        except CoordinatorError as error:
+            if stage not in self._put_off:
+                self._say(f"{replicas} of {stage} can't be asked for now, tried again: {error}")
+            self._put_off.add(stage)
+        else:
+            del self._asked[stage]
 
     def _adapt(self, stage: str, wanted: Wanted) -> None:
         mine = {program.name for program in self._pipeline.programs if program.stage == stage}

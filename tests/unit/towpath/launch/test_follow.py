@@ -1,0 +1,139 @@
+"""How the launcher follows a coordinator that can't always do what it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+
+from tests.unit.towpath.coordinator.application import STAGE, Application
+from towpath.coordinator.client import CoordinatorClient
+from towpath.coordinator.errors import RefusedError
+from towpath.coordinator.http import application as http_application
+from towpath.launch import Pipeline, Program
+from towpath.launch.follow import Follower
+
+Handler = Callable[[httpx.Request], httpx.Response]
+
+
+class Line:
+    """The coordinator's HTTP interface without a socket.
+
+    Attributes:
+        troubles: what happens to the next requests to scale, instead of their being carried out.
+    """
+
+    def __init__(self, application: Application) -> None:
+        self.application = application
+        self.troubles: list[Handler] = []
+        self._http = TestClient(http_application(application.heard_by, application.clock, 30.0))
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/scale":
+            if self.troubles:
+                return self.troubles.pop(0)(request)
+            # The answer is given when it is in force, for which the coordinator needs its turns.
+            self.application.heard_by.scale(_scale_request(request))
+            self.application.run(0.2)
+            return httpx.Response(200, json={"term": 1})
+        found = self._http.request(request.method, request.url.path, content=request.content)
+        return httpx.Response(found.status_code, content=found.content)
+
+
+def _scale_request(request: httpx.Request):
+    from towpath.coordinator.messages import ScaleRequest
+
+    return ScaleRequest.model_validate_json(request.content)
+
+
+def not_in_force(_: httpx.Request) -> httpx.Response:
+    return httpx.Response(503, json={"detail": "the request is not in force after 12 s"})
+
+
+def timed_out(request: httpx.Request) -> httpx.Response:
+    raise httpx.ReadTimeout("timed out", request=request)
+
+
+def refused(_: httpx.Request) -> httpx.Response:
+    return httpx.Response(422, json={"detail": "kc has no stage 'count'"})
+
+
+@pytest.fixture
+def application() -> Application:
+    """Two replicas, of which an earlier run has wanted one."""
+    made = Application()
+    made.add("count-0")
+    made.add("count-1")
+    made.scale(1)
+    made.settle()
+    return made
+
+
+@pytest.fixture
+def line(application: Application) -> Line:
+    return Line(application)
+
+
+@pytest.fixture
+def client(line: Line) -> Iterator[CoordinatorClient]:
+    with CoordinatorClient("http://coordinator:7070", transport=httpx.MockTransport(line)) as made:
+        yield made
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def follower(client: CoordinatorClient, said: list[str], tmp_path: Path) -> Follower:
+    """The operator has asked for two, and two are there: whatever would be started or stopped now is an error."""
+    pipeline = Pipeline([Program(f"count-{index}", STAGE, ("true",)) for index in range(2)], tmp_path)
+
+    def make(stage: str, name: str) -> Program:
+        raise AssertionError(f"{name} of {stage} is started")
+
+    return Follower(pipeline, client, {STAGE: 2}, {STAGE: 2}, make, said.append)
+
+
+def desired(client: CoordinatorClient) -> int | None:
+    return client.topology().stages[0].desired
+
+
+def test_what_the_operator_asks_for_is_asked_for_again_until_it_is_in_force(
+    line: Line, follower: Follower, client: CoordinatorClient, said: list[str]
+) -> None:
+    line.troubles = [not_in_force, timed_out]
+    follower.look([])
+    assert said == ["2 of count can't be asked for now, tried again: the request is not in force after 12 s"]
+    follower.look([])
+    assert len(said) == 1, "it is said once"
+    assert (desired(client), follower.leaving) == (1, frozenset()), "nobody leaves for what is to be replaced"
+    follower.look([])
+    assert desired(client) == 2
+    follower.look([])
+    assert follower.leaving == frozenset()
+
+
+def test_what_another_asks_for_later_holds(
+    line: Line, follower: Follower, client: CoordinatorClient, application: Application
+) -> None:
+    line.troubles = [not_in_force]
+    follower.look([])
+    application.scale(2)  # the first request came to be in force after all
+    application.run(0.2)
+    follower.look([])
+    line.troubles = [refused]
+    application.scale(None)
+    application.run(0.2)
+    follower.look([])
+    assert (desired(client), len(line.troubles)) == (None, 1)
+
+
+def test_what_is_refused_ends_the_run(line: Line, follower: Follower) -> None:
+    line.troubles = [refused]
+    with pytest.raises(RefusedError, match="no stage 'count'"):
+        follower.look([])
