@@ -77,7 +77,7 @@ def test_every_command_explains_itself_with_an_example(command: str) -> None:
 
 @pytest.mark.parametrize("arguments", [["tasks"], ["migrations"], ["scale", "count=2"], ["move", "count/0", "count-1"]])
 def test_without_a_coordinator_one_line_says_what_to_do(arguments: list[str]) -> None:
-    result = CliRunner().invoke(app, arguments, env={"TOWPATH_COORDINATOR_URL": "http://127.0.0.1:1"})
+    result = CliRunner().invoke(app, arguments, env={"TOWPATH_COORDINATOR": "http://127.0.0.1:1"})
     assert isinstance(result.exception, CoordinatorUnavailableError)
     assert "no coordinator answers at http://127.0.0.1:1" in str(result.exception)
     assert "\n" not in str(result.exception)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from statemgr.control.records import Strategy
-from statemgr.errors import ProducerLostError
+from statemgr.errors import KafkaUnavailableError, ProducerLostError
 from tests.unit.towpath.coordinator.application import APP, STAGE, Application
 from tests.unit.towpath.coordinator.facts_of import beat
 from towpath.coordinator.coordinator import Coordinator
 from towpath.coordinator.errors import NotLeadingError, RefusedError
-from towpath.coordinator.messages import Copy, HolderBeat, MoveRequest, ScaleRequest
+from towpath.coordinator.messages import MoveRequest, ScaleRequest
 from towpath.coordinator.views import migration_statuses
 
 
@@ -386,6 +388,31 @@ def test_it_decides_only_when_it_has_read_back_what_it_wrote() -> None:
     assert len(seen) == len(set(seen))
 
 
+@pytest.mark.parametrize("call", ["consume", "bounds"])
+def test_replicas_are_answered_while_the_log_is_being_read(application: Application, call: str) -> None:
+    """Reading it may wait seconds for Kafka: replicas would be without hints, and seem silent."""
+    answered: list[bool] = []
+
+    def beat_meanwhile(client: str, called: str) -> None:
+        if (client, called) == ("c1-control", call):
+            thread = threading.Thread(
+                target=application.heard_by.heartbeat, args=(STAGE, "count-0", beat(incarnation="count-0-1"))
+            )
+            thread.start()
+            thread.join(1.0)
+            answered.append(not thread.is_alive())
+
+    application.kafka.fail_next("consume", KafkaUnavailableError("all brokers are down"), client="c1-control", skip=1)
+    application.kafka.on_call(beat_meanwhile)
+    application.run(0.3)
+    application.kafka.on_call(None)
+    assert answered
+    assert all(answered)
+    application.scale(1)
+    application.settle()
+    assert application.counts() == {"count-0": 4, "count-1": 0}
+
+
 # --- requests and hints ---
 
 
@@ -413,20 +440,29 @@ def test_a_request_that_names_nothing_there_is_refused(
         application.heard_by.move(request_)
 
 
-def test_a_holder_is_told_which_of_its_copies_are_needed() -> None:
-    application = Application()
-    application.add("count-0")
-    application.settle()
-    application.add("count-1").completes = False
-    application.settle()
-    moved = sorted(application.replicas["count-1"].owned)
-    answer = application.heard_by.holder("count-0", HolderBeat(address="machine:1"))
-    assert answer.needed == [Copy(stage=STAGE, partition=partition, epoch=1) for partition in moved]
-    application.replicas["count-1"].completes = True
-    application.run(0.2)
-    assert application.heard_by.holder("count-0", HolderBeat(address="machine:1")).needed == []
-    application.run(0.3)
-    assert application.replicas["count-1"].answer.holders == {"count-0": "machine:1", "count-1": "count-1:7000"}
+def gather(application: Application) -> None:
+    """Somebody asks for every task to be at one replica."""
+    for partition in range(4):
+        application.heard_by.move(MoveRequest(stage=STAGE, partition=partition, replica="count-1"))
+    application.until("all have moved", lambda: application.counts() == {"count-0": 0, "count-1": 4})
+
+
+def test_moves_hold_until_the_stage_is_scaled(application: Application) -> None:
+    gather(application)
+    application.run(5.0)
+    assert application.counts() == {"count-0": 0, "count-1": 4}
+    application.scale(None)
+    application.until("the parts are equal again", lambda: application.counts() == {"count-0": 2, "count-1": 2})
+
+
+def test_moves_hold_when_a_scaling_comes_to_nothing(application: Application) -> None:
+    gather(application)
+    application.kafka.fail_next("begin", ProducerLostError("no definite answer"), client="c1")
+    wish = application.heard_by.scale(ScaleRequest(stage=STAGE, replicas=2))
+    application.run(10.0)
+    assert wish.error is not None
+    assert application.heard_by.leading
+    assert application.counts() == {"count-0": 0, "count-1": 4}
 
 
 def test_an_unknown_stage_is_answered_with_nothing(application: Application) -> None:

@@ -41,6 +41,20 @@ def test_a_dead_life_stays_dead_until_another_is_heard() -> None:
     assert presence(fleet, 1.5) is Presence.PRESENT
 
 
+def test_a_report_that_comes_late_condemns_no_life_that_goes_on() -> None:
+    """The next life was heard before its predecessor's end was reported."""
+    fleet = Fleet(0.0)
+    fleet.hear(STAGE, "a", beat(incarnation="1"), 1.0)
+    fleet.hear(STAGE, "a", beat(incarnation="2"), 2.0)
+    fleet.died(STAGE, "a", 2.1)
+    for tick in range(12):
+        fleet.hear(STAGE, "a", beat(incarnation="2"), 2.2 + tick / 4)
+        assert presence(fleet, 2.2 + tick / 4) is Presence.DEAD
+    fleet.hear(STAGE, "a", beat(incarnation="2"), 5.2)
+    assert presence(fleet, 5.3) is Presence.PRESENT
+    assert fleet.replicas[STAGE, "a"].joined_s == 5.2, "others wait for it as for one that comes anew"
+
+
 def test_one_reported_dead_before_it_was_ever_heard_is_dead() -> None:
     fleet = Fleet(0.0)
     fleet.died(STAGE, "a", 1.0)
@@ -49,9 +63,8 @@ def test_one_reported_dead_before_it_was_ever_heard_is_dead() -> None:
 
 def test_one_that_says_so_has_stopped() -> None:
     fleet = Fleet(0.0)
-    for phase in ("stopped", "failed"):
-        fleet.hear(STAGE, "a", beat(phase=phase), 1.0)
-        assert presence(fleet, 1.1) is Presence.STOPPED
+    fleet.hear(STAGE, "a", beat(phase="stopped"), 1.0)
+    assert presence(fleet, 1.1) is Presence.STOPPED
 
 
 def test_what_was_not_heard_for_long_leaves_the_list() -> None:

@@ -17,7 +17,7 @@ from towpath.coordinator.client import CoordinatorClient
 from towpath.coordinator.coordinator import Coordinator
 from towpath.coordinator.errors import CoordinatorError, CoordinatorUnavailableError, NotLeadingError, RefusedError
 from towpath.coordinator.http import application as http_application
-from towpath.coordinator.messages import Copy, HolderBeat, MoveRequest, ScaleRequest
+from towpath.coordinator.messages import MoveRequest, ScaleRequest
 
 STALL_S = 30.0
 
@@ -133,9 +133,11 @@ def test_a_dead_replica_and_its_tasks_are_shown_as_such(application: Application
     assert stage.waiting_for == "0 of 1 replicas are there"
 
 
-def test_a_holder_is_heard(client: CoordinatorClient) -> None:
-    beat_ = HolderBeat(address="machine:1", copies=[Copy(stage=STAGE, partition=0, epoch=1)])
-    assert client.holder("count-0", beat_).needed == []
+def test_a_holder_is_heard(application: Application, http: TestClient) -> None:
+    copies = [{"stage": STAGE, "partition": 0, "epoch": 1}]
+    assert http.post("/holders/count-0", json={"address": "machine:1", "copies": copies}).status_code == 200
+    application.run(0.3)
+    assert application.replicas["count-1"].answer.holders == {"count-0": "machine:1", "count-1": "count-1:7000"}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ CoordinatorOption = Annotated[
     typer.Option(
         "--coordinator",
         help="URL of the coordinator",
-        envvar="TOWPATH_COORDINATOR_URL",
+        envvar="TOWPATH_COORDINATOR",
         show_default="http://127.0.0.1:7070",
     ),
 ]

@@ -59,7 +59,7 @@ def pod(
 
     A crashed process is started again. Any other option is passed on to `towpath stage`.
 
-    Example: towpath pod queries.key_count --stage count --coordinator http://127.0.0.1:8400 --replica count-0
+    Example: towpath pod queries.key_count --stage count --coordinator http://127.0.0.1:7070 --replica count-0
     """
     from towpath.launch.deathsig import die_with_parent as tie
     from towpath.launch.run_pod import PodSettings, run_pod

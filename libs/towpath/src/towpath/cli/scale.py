@@ -68,7 +68,7 @@ def move(
     coordinator: CoordinatorOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Move one task to one replica; it stays there until that replica leaves or the stage is scaled.
+    """Move one task to one replica; it stays until that leaves, the stage is scaled or the coordinator restarts.
 
     Example: towpath move count/3 count-1 --wait
     """

@@ -1,4 +1,4 @@
-"""What a replica or a state manager is told: pure, from the same facts as the decisions."""
+"""What a replica is told: pure, from the same facts as the decisions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statemgr.types import TaskId
 from towpath.coordinator.assignments import is_full
 from towpath.coordinator.facts import Facts
 from towpath.coordinator.fleet import Presence
-from towpath.coordinator.messages import Copy, HeartbeatAnswer, Prepare
+from towpath.coordinator.messages import HeartbeatAnswer, Prepare
 from towpath.coordinator.moves import Move, Step
 from towpath.coordinator.readiness import alert_begins
 
@@ -52,17 +52,6 @@ def is_drained(facts: Facts, stage: str, replica: str) -> bool:
     if not facts.members(stage) and not facts.expecting(stage):
         return True
     return not facts.owned(stage, replica) and not facts.holds_on(stage, replica)
-
-
-def needed_copies(facts: Facts, holder: str) -> list[Copy]:
-    """Copies of a holder that the owner of a task still takes state from, or may."""
-    return [
-        Copy(stage=task.stage, partition=task.partition, epoch=layer.epoch)
-        for task, known in sorted(facts.view.tasks.items())
-        if known.assigned is not None and not known.complete
-        for layer in known.assigned.layers
-        if layer.holder == holder
-    ]
 
 
 def _moving_in(facts: Facts, stage: str, replica: str) -> Iterator[Prepare]:

@@ -1,4 +1,4 @@
-"""Talks to a coordinator: what replicas, state managers, supervisors and the command line use.
+"""Talks to a coordinator: what replicas, supervisors and the command line use.
 
 Every call has a deadline, and every failure is a :class:`~towpath.coordinator.errors.CoordinatorError` of one line.
 """
@@ -20,8 +20,6 @@ from towpath.coordinator.messages import (
     Accepted,
     Heartbeat,
     HeartbeatAnswer,
-    HolderAnswer,
-    HolderBeat,
     Message,
     MoveRequest,
     ScaleRequest,
@@ -78,10 +76,6 @@ class CoordinatorClient:
             CoordinatorError: another answer than expected.
         """
         return self._post(f"/replicas/{stage}/{replica}/heartbeat", beat, HeartbeatAnswer)
-
-    def holder(self, name: str, beat: HolderBeat) -> HolderAnswer:
-        """Say where a state manager is and what it has."""
-        return self._post(f"/holders/{name}", beat, HolderAnswer)
 
     def died(self, stage: str, replica: str) -> Accepted:
         """Say that a replica's process has ended."""
@@ -158,7 +152,7 @@ class CoordinatorClient:
         except httpx.HTTPError as error:
             raise CoordinatorUnavailableError(
                 f"no coordinator answers at {self.url} ({error or type(error).__name__}): start one with `towpath "
-                "coordinator QUERY`, or name another with --coordinator or TOWPATH_COORDINATOR_URL"
+                "coordinator QUERY`, or name another with --coordinator or TOWPATH_COORDINATOR"
             ) from error
         if response.status_code not in accept:
             raise _error(response, f"{method} {self.url}{path}")

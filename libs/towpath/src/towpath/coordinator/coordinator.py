@@ -1,7 +1,7 @@
 """The coordinator: one turn after the other it reads the log, decides, and carries out.
 
 Everything it decides is a committed record before anything is asked of anyone, and it never decides before it has read
-back what it wrote itself. Heartbeats are answered from any thread, also while it writes or fences.
+back what it wrote itself. Heartbeats are answered from any thread, also while it reads, writes or fences.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from statemgr.control.view import ControlView
 from statemgr.errors import KafkaUnavailableError, ProducerLostError, RestoreStalledError, RetryableKafkaError
 from statemgr.kafka.ports import Kafka
 from towpath.coordinator.actions import Actions
-from towpath.coordinator.answers import alerted_moves, answer, needed_copies
+from towpath.coordinator.answers import alerted_moves, answer
 from towpath.coordinator.decide import Decision, decide
 from towpath.coordinator.errors import NotLeadingError
 from towpath.coordinator.facts import Facts, StageFacts
@@ -26,14 +26,7 @@ from towpath.coordinator.fencer import Fencer
 from towpath.coordinator.leadership import Leadership
 from towpath.coordinator.limits import Limits
 from towpath.coordinator.memory import Memory
-from towpath.coordinator.messages import (
-    Heartbeat,
-    HeartbeatAnswer,
-    HolderAnswer,
-    HolderBeat,
-    MoveRequest,
-    ScaleRequest,
-)
+from towpath.coordinator.messages import Heartbeat, HeartbeatAnswer, HolderBeat, MoveRequest, ScaleRequest
 from towpath.coordinator.metrics import CoordinatorMetrics
 from towpath.coordinator.wishes import Wish, Wishes, require_move, require_stage
 
@@ -61,7 +54,7 @@ class Coordinator:
 
     Attributes:
         ticked_s: monotonic time at which the newest turn began.
-        lock: guards the memory against threads that answer heartbeats; not held while it writes or fences.
+        lock: guards the memory against threads that answer heartbeats; not held while it reads, writes or fences.
     """
 
     def __init__(
@@ -108,15 +101,13 @@ class Coordinator:
 
     @property
     def view(self) -> ControlView:
-        """The control log as read so far."""
+        """The control log as read so far; replaced as a whole, never changed."""
         return self._leadership.view
 
     @property
     def busy(self) -> bool:
         """Whether something is under way, so that turns should follow each other quickly."""
         return self._wishes.waiting or not self._leadership.is_read_back or any(True for _ in self._memory.moves)
-
-    # --- turns ---
 
     def start(self, stop: Callable[[], bool] = _never) -> None:
         """Become the leader.
@@ -132,7 +123,7 @@ class Coordinator:
             self._memory.forget_silence(self._clock.monotonic_s())
 
     def tick(self) -> None:
-        """One turn; waits for nothing but its own commits and fences. The first turn begins to lead, if need be.
+        """One turn; waits for nothing but its own reads, commits and fences. The first turn begins to lead, if need be.
 
         Raises:
             CodecError, TopicMissingError: the control log can't be followed any more: stop (R19).
@@ -142,7 +133,9 @@ class Coordinator:
             if now_s - self.ticked_s > self.limits.pause_s:
                 self._memory.forget_silence(now_s)
             self.ticked_s = now_s
-            decisions = self._read_and_decide(now_s)
+        read = self._leadership.read()
+        with self.lock:
+            decisions = self._decide(now_s) if read else []
         try:
             if not self.leading:
                 self._lead_again(now_s)
@@ -160,9 +153,7 @@ class Coordinator:
         """Free everything; replicas go on by the log."""
         with self.lock:
             self._wishes.give_up("the coordinator ends")
-            self._leadership.close()
-
-    # --- what is heard ---
+        self._leadership.close()
 
     def heartbeat(self, stage: str, replica: str, beat: Heartbeat) -> HeartbeatAnswer:
         """Take a replica's heartbeat; the answer is hints only."""
@@ -177,12 +168,10 @@ class Coordinator:
                 move.told = move.told or (move.source == replica and move.alerted_s is not None)
             return answer(facts, stage, replica)
 
-    def holder(self, name: str, beat: HolderBeat) -> HolderAnswer:
+    def holder(self, name: str, beat: HolderBeat) -> None:
         """Take a state manager's heartbeat."""
         with self.lock:
             self._memory.fleet.hear_holder(name, beat, self._clock.monotonic_s())
-            needed = needed_copies(self.facts(), name)
-            return HolderAnswer(term=self.view.term, needed=needed, known=self.leading)
 
     def died(self, stage: str, replica: str) -> None:
         """Take a supervisor's word that a replica's process has ended.
@@ -195,10 +184,10 @@ class Coordinator:
             self._memory.fleet.died(stage, replica, self._clock.monotonic_s())
         log.warning("reported dead", stage=stage, replica=replica)
 
-    # --- what is asked for ---
-
     def scale(self, request: ScaleRequest) -> Wish:
         """Take a wish for another number of replicas, or another strategy; the next turns log it and read it back.
+
+        Once it is in force it ends what :meth:`move` was asked for in that stage.
 
         Raises:
             RefusedError: there is no such stage.
@@ -208,11 +197,12 @@ class Coordinator:
         with self.lock:
             self._require_leading()
             manner = request.manner or self.facts().manner(request.stage)
-            self._memory.unpin(request.stage)
             return self._wishes.add(Desired(request.stage, request.replicas, manner, self._leadership.term))
 
     def move(self, request: MoveRequest) -> bool:
-        """Take a wish for a task's owner; it holds until that replica leaves, or the stage is scaled.
+        """Take a wish for a task's owner.
+
+        It holds until that replica leaves, the stage is scaled, or the coordinator restarts: it is not in the log.
 
         Returns:
             Whether the task has to move for it.
@@ -238,22 +228,22 @@ class Coordinator:
         with self.lock:
             yield self.facts()
 
-    # --- within a turn ---
-
-    def _read_and_decide(self, now_s: float) -> list[Decision]:
-        if not self._leadership.poll() or not self.leading:
+    def _decide(self, now_s: float) -> list[Decision]:
+        self._leadership.fold()
+        if not self.leading:
             return []
+        if self._leadership.is_read_back:
+            for stage in self._wishes.confirm():
+                self._memory.unpin(stage)
         facts = self._memory.observe(self.view, self._leadership.term, now_s)
-        if not self._leadership.is_read_back:
-            return []
-        self._wishes.confirm()
-        return decide(facts)
+        return decide(facts) if self._leadership.is_read_back else []
 
     def _stand_down(self, cause: str) -> None:
         with self.lock:
             self._leadership.stand_down(cause)
             self._memory.moves.forget_prepared(self._clock.monotonic_s())
             self._wishes.give_up(f"the coordinator does not lead any more: {cause}")
+        self._leadership.writer.close()
 
     def _lead_again(self, now_s: float) -> None:
         fleet = self._memory.fleet
@@ -263,9 +253,7 @@ class Coordinator:
         try:
             self.start()
         except TRANSIENT as error:
-            self._leadership.stand_down(str(error))
-
-    # --- helpers ---
+            self._stand_down(str(error))
 
     def _require_leading(self) -> None:
         if not self.leading:

@@ -104,9 +104,6 @@ def _decide_stage(facts: Facts, stage: StageFacts) -> list[Decision]:
     return failures or list(_planned(facts, stage))
 
 
-# --- failures ---
-
-
 def _failures(facts: Facts, stage: StageFacts) -> Iterator[FailReplica]:
     concerned = set(facts.owners(stage.name).values()) | {tenure.owner for _, tenure in facts.unended(stage.name)}
     failed = {replica: reason for replica in sorted(concerned) if (reason := _failed(facts, stage.name, replica))}
@@ -148,9 +145,6 @@ def _reassigned(facts: Facts, stage: StageFacts, failed: set[str], members: list
     wanted = targets(facts, stage, members)
     restart = facts.manner(stage.name).strategy is Strategy.RESTART
     return [_succeed(facts, task, wanted[task.partition]) for task in (stage.tasks if restart else orphans)]
-
-
-# --- planned moves ---
 
 
 def _planned(facts: Facts, stage: StageFacts) -> Iterator[Decision]:

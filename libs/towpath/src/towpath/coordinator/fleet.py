@@ -34,8 +34,8 @@ class Presence(StrEnum):
         return self in {Presence.SILENT, Presence.DEAD, Presence.STOPPED}
 
 
-ENDED_PHASES = frozenset({"stopped", "failed"})
-"""Phases after which a replica says no more."""
+LATE_S = 3.0
+"""A heartbeat that is heard so long after its sender's death is not its last: that one is given up after a second."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,11 @@ class Heard:
         beat: what it said.
         at_s: when.
         joined_s: when this life of it was first heard.
-        dead: its supervisor says that this life has ended.
     """
 
     beat: Heartbeat
     at_s: float
     joined_s: float
-    dead: bool = False
 
     @property
     def leaving(self) -> bool:
@@ -84,13 +82,17 @@ class Fleet:
     _died: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def hear(self, stage: str, replica: str, beat: Heartbeat, now_s: float) -> None:
-        """Take a heartbeat; a late one of a life that has ended says nothing."""
+        """Take a heartbeat; a late one of a life that has ended says nothing.
+
+        A life that goes on saying something has not ended: what was reported late was the end of the one before.
+        """
         known = self.replicas.get((stage, replica))
         same_life = known is not None and known.beat.incarnation == beat.incarnation
-        if known is not None and same_life and known.dead:
+        died_s = self._died.get((stage, replica))
+        if same_life and died_s is not None and now_s - died_s < LATE_S:
             return
         self._died.pop((stage, replica), None)
-        joined_s = known.joined_s if known is not None and same_life else now_s
+        joined_s = known.joined_s if known is not None and same_life and died_s is None else now_s
         self.replicas[stage, replica] = Heard(beat, now_s, joined_s)
 
     def hear_holder(self, name: str, beat: HolderBeat, now_s: float) -> None:
@@ -98,11 +100,8 @@ class Fleet:
         self.holders[name] = HolderHeard(beat, now_s)
 
     def died(self, stage: str, replica: str, now_s: float) -> None:
-        """Its supervisor saw it die; counts until another life of it is heard."""
+        """Its supervisor saw it die; counts until another life of it is heard, or it goes on."""
         self._died[stage, replica] = now_s
-        known = self.replicas.get((stage, replica))
-        if known is not None:
-            self.replicas[stage, replica] = replace(known, dead=True)
 
     def forget_silence(self, now_s: float) -> None:
         """Whatever was not heard until now proves nothing: we were not listening (R19)."""
@@ -123,7 +122,7 @@ class Fleet:
             return Presence.DEAD
         if heard is None:
             return Presence.EXPECTED if now_s - self.begun_s < limits.absent_s else Presence.SILENT
-        if heard.beat.phase in ENDED_PHASES:
+        if heard.beat.phase == "stopped":
             return Presence.STOPPED
         return Presence.PRESENT if now_s - heard.at_s < limits.silence_s else Presence.SILENT
 

@@ -14,7 +14,6 @@ from towpath.coordinator.messages import (
     Accepted,
     Heartbeat,
     HeartbeatAnswer,
-    HolderAnswer,
     HolderBeat,
     MoveRequest,
     ScaleRequest,
@@ -64,9 +63,10 @@ def _add_heartbeats(app: FastAPI, coordinator: Coordinator) -> None:
         return Accepted(term=coordinator.view.term)
 
     @app.post("/holders/{name}", tags=["replicas"])
-    def holder(name: str, beat: HolderBeat) -> HolderAnswer:
-        """A state manager says where it is and what it has, and is told what is still needed of it."""
-        return coordinator.holder(name, beat)
+    def holder(name: str, beat: HolderBeat) -> Accepted:
+        """A state manager says where it is and what it has."""
+        coordinator.holder(name, beat)
+        return Accepted(term=coordinator.view.term)
 
 
 def _add_requests(app: FastAPI, coordinator: Coordinator) -> None:
@@ -84,7 +84,7 @@ def _add_requests(app: FastAPI, coordinator: Coordinator) -> None:
 
     @app.post("/move", tags=["operators"])
     def move(request: MoveRequest) -> Accepted:
-        """A task to a replica; holds until that replica leaves or the stage is scaled."""
+        """A task to a replica; holds until that replica leaves, the stage is scaled, or the coordinator restarts."""
         return Accepted(moves=int(coordinator.move(request)), term=coordinator.view.term)
 
 

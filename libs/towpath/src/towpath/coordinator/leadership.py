@@ -13,7 +13,8 @@ coordinators, of which one is talked to, come to rest, whichever began last.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import structlog
 
@@ -23,6 +24,7 @@ from statemgr.control.records import Leader
 from statemgr.control.view import ControlView
 from statemgr.errors import KafkaUnavailableError
 from statemgr.kafka.ports import Kafka
+from statemgr.types import TaskId
 from towpath.coordinator.control_writer import ControlWriter
 from towpath.coordinator.limits import Limits
 
@@ -32,7 +34,11 @@ log = structlog.get_logger()
 class Leadership:
     """A coordinator's part in the control log: reading it always, writing it while it leads.
 
+    What waits for Kafka (:meth:`take_over`, :meth:`read`, :meth:`close`) is done by one thread and changes nothing that
+    others see; :meth:`lead`, :meth:`fold` and :meth:`stand_down` do, and wait for nothing.
+
     Attributes:
+        view: the log as folded so far; replaced as a whole, never changed.
         leading: whether it leads.
         term: of its own newest lead.
         problem: what keeps it from its work; None: nothing.
@@ -40,6 +46,7 @@ class Leadership:
     """
 
     def __init__(self, kafka: Kafka, app: str, name: str, clock: Clock, limits: Limits) -> None:
+        self.view = ControlView()
         self.leading = False
         self.term = 0
         self.problem: str | None = "has not begun"
@@ -50,14 +57,10 @@ class Leadership:
         self._clock = clock
         self._limits = limits
         self._reader = self._make_reader()
+        self._changed: dict[TaskId, None] = {}
         self._not_before_s = clock.monotonic_s()
         self._newest = 0
         self._newest_since_s = self._not_before_s
-
-    @property
-    def view(self) -> ControlView:
-        """The log as read so far."""
-        return self._reader.view
 
     @property
     def is_read_back(self) -> bool:
@@ -85,37 +88,42 @@ class Leadership:
         except BaseException:
             reader.close()
             raise
+        self._reader.close()
         return reader
 
     def lead(self, reader: ControlReader) -> None:
         """Go on with what was read while taking over."""
-        self._reader.close()
-        self._reader = reader
+        self._reader, self._changed = reader, {}
+        self.view = _snapshot(ControlView(), reader.view, reader.view.tasks)
         self.leading, self.term, self.problem = True, reader.view.term + 1, None
         log.info("leads", app=self._app, term=self.term, tasks=len(self.view.tasks))
 
-    def poll(self) -> bool:
-        """Read what is new; False if Kafka does not answer."""
+    def read(self) -> bool:
+        """Read what is new, for :meth:`fold`; False if Kafka does not answer."""
         try:
-            self._reader.poll()
+            self._changed |= dict.fromkeys(self._reader.poll())
         except KafkaUnavailableError as error:
             self._reader.close()  # the next turn asks with a new client
             self.problem = str(error)
             return False
+        return True
+
+    def fold(self) -> None:
+        """Let the view say what was read."""
+        if self._reader.view.next_offset != self.view.next_offset:
+            self.view, self._changed = _snapshot(self.view, self._reader.view, self._changed), {}
         if self.leading:
             self.problem = None
         if self.view.term > self._newest:
             self._newest, self._newest_since_s = self.view.term, self._clock.monotonic_s()
-        return True
 
     def stand_down(self, cause: str) -> None:
-        """Write no more; the log is read on."""
+        """Write no more; the log is read on. The writer is still to be closed."""
         if self.leading:
             log.warning("stands down and serves reads only; replicas go on by the log", cause=cause)
         self.leading = False
         self.problem = f"does not lead: {cause}"
         self._not_before_s = self._clock.monotonic_s() + self._limits.standby_s
-        self.writer.close()
 
     def should_lead(self, now_s: float, *, talked_to: bool) -> bool:
         """Whether to try: soon if no newer coordinator has shown up, else late and only if replicas talk to us.
@@ -136,3 +144,9 @@ class Leadership:
 
     def _make_reader(self) -> ControlReader:
         return ControlReader(self._kafka, self._app, f"{self._name}-control", self._clock)
+
+
+def _snapshot(former: ControlView, read: ControlView, changed: Iterable[TaskId]) -> ControlView:
+    """What was read, apart from its reader, which goes on; only tasks that changed since the former are copied."""
+    tasks = former.tasks | {task: replace(read.of(task)) for task in changed}
+    return replace(read, tasks=tasks, desired=dict(read.desired), fenced=dict(read.fenced))

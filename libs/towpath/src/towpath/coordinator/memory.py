@@ -1,6 +1,7 @@
 """What a coordinator remembers beside the log: what it heard, what it hinted, what was asked of it.
 
 None of it decides ownership, so a restart may lose it all: heartbeats come again, and moves are read off the log.
+Only what ``move`` asked for is gone then.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Memory:
     Attributes:
         fleet: what was heard.
         moves: moves under way, and some that have ended.
-        pins: owners that somebody asked for.
+        pins: owners that somebody asked for, until the coordinator restarts.
     """
 
     def __init__(self, stages: Mapping[str, StageFacts], limits: Limits, now_s: float) -> None:

@@ -124,20 +124,6 @@ class HolderBeat(Message):
     copies: list[Copy] = Field(default_factory=list)
 
 
-class HolderAnswer(Message):
-    """What a state manager is told.
-
-    Attributes:
-        term: the coordinator's.
-        needed: its copies that somebody may still ask for; empty: nobody needs it any more.
-        known: whether the coordinator leads; if not, nothing else here means anything.
-    """
-
-    term: int
-    needed: list[Copy] = Field(default_factory=list)
-    known: bool = True
-
-
 class ScaleRequest(_Request):
     """How many replicas of a stage shall own tasks, and how state shall travel.
 

@@ -27,7 +27,7 @@ BUSY_TURN_S = 0.01
 """Between two turns while something moves."""
 
 IDLE_TURN_S = 0.05
-"""The same at rest: whatever begins then waits for it once, a tenth of a heartbeat's silence of 3 s."""
+"""The same at rest: whatever begins then waits for it once, a sixtieth of a replica's silence of 3 s."""
 
 
 def run_coordinator(settings: CoordinatorSettings) -> int:

@@ -66,11 +66,16 @@ class Wishes:
             wanted = wish.record
             log.info("wanted", stage=wanted.stage, replicas=wanted.replicas, strategy=str(wanted.manner.strategy))
 
-    def confirm(self) -> None:
-        """All that was written has been read back: whoever looks now sees what was asked for."""
-        for wish in self._logged:
+    def confirm(self) -> list[str]:
+        """All that was written has been read back: whoever looks now sees what was asked for.
+
+        Returns:
+            Stages of which something is in force now.
+        """
+        confirmed, self._logged = self._logged, []
+        for wish in confirmed:
             wish.decided.set()
-        self._logged = []
+        return [wish.record.stage for wish in confirmed]
 
     def give_up(self, error: str) -> None:
         """Tell all who wait that nothing will come of it, as far as we know."""
