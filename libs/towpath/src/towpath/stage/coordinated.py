@@ -93,7 +93,7 @@ class Coordinated:
             holders: name → address of its state manager; kept up to date here.
             state_address: address of this replica's own state manager; empty: none.
             drain_s: longest time that it waits for its tasks to be moved away when it is asked to stop.
-            on_close: ends what runs in the background.
+            on_close: ends what runs in the background, and frees what the link sends by; called after its last word.
         """
         self._me = identity
         self._holders = holders
@@ -203,8 +203,8 @@ class Coordinated:
         """Say that this replica has gone, and free everything."""
         self._say({}, Phase.STOPPED, at_once=True)
         self._arrivals.drop()
-        self._on_close()
         self._link.close()
+        self._on_close()
         self._control.close()
 
     def _read_log(self, stopping: Callable[[], bool], pause: Callable[[float], object], wait_s: float) -> None:
@@ -248,7 +248,7 @@ class Coordinated:
 
     def _heed(self, owned: Mapping[int, OwnedTask]) -> None:
         answer = self._link.heard()
-        if answer is None or answer.term < self._control.view.term:
+        if answer is None or not answer.known or answer.term < self._control.view.term:
             return
         self._heard_s = self._clock.monotonic_s()
         self._drained = answer.drained and self._leave_at_s is not None

@@ -9,14 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from statemgr.clock import Clock
 from statemgr.control.log import ControlReader
 from statemgr.kafka.ports import Kafka
-from statemgr.layout import ENDPOINT_FILE
 from statemgr.migration.ports import Spawn, StateClient
 from statemgr.sidecar.client import GrpcStateClient
+from statemgr.sidecar.endpoint import read_endpoint
 from statemgr.store import StoreBackend
 from towpath.coordinator.client import CoordinatorClient
 from towpath.query.plan import StagePlan
@@ -33,16 +31,11 @@ from towpath.stage.preparations import Preparations
 from towpath.stage.settings import StageSettings
 
 
-class _Endpoint(msgspec.Struct):
-    host: str
-    port: int
-
-
 def state_address(directory: Path) -> str:
     """Address of the state manager that serves a replica's directory; empty while there is none."""
-    with suppress(OSError, msgspec.MsgspecError):
-        found = msgspec.json.decode((directory / ENDPOINT_FILE).read_bytes(), type=_Endpoint)
-        return f"{found.host}:{found.port}"
+    with suppress(OSError):
+        found = read_endpoint(directory)
+        return found.address if found is not None else ""
     return ""
 
 
@@ -68,6 +61,13 @@ def join(
     holders: dict[str, str] = {}
     spawn = Background(replica)
     coordinator = CoordinatorClient(settings.coordinator or "")
+    client = GrpcStateClient(lambda layer: holders.get(layer.holder, layer.address))
+
+    def close() -> None:
+        spawn.close()
+        client.close()
+        coordinator.close()
+
     return wire(
         plan,
         settings,
@@ -77,14 +77,14 @@ def join(
         metrics,
         Lines(
             Identity(plan.name, replica, uuid.uuid4().hex),
-            GrpcStateClient(lambda layer: holders.get(layer.holder, layer.address)),
+            client,
             HttpLink(lambda beat: coordinator.heartbeat(plan.name, replica, beat)),
             holders,
             lambda: state_address(directory),
             spawn,
             spawn.is_closed,
             time.sleep,
-            spawn.close,
+            close,
         ),
     )
 
@@ -102,7 +102,7 @@ class Lines:
         spawn: runs what takes long.
         abandoned: whether what still runs there is in vain.
         pause: waits that many seconds, beside the loop.
-        close: lets go of what still runs there.
+        close: lets go of what still runs there, and of the lines.
     """
 
     identity: Identity
