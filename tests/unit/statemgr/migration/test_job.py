@@ -12,6 +12,7 @@ from statemgr.errors import HolderUnavailableError, NoSuchCopyError, RestoreStal
 from statemgr.layout import HOT_KEY
 from statemgr.migration.layered import reopen
 from statemgr.migration.limits import MigrationLimits
+from statemgr.migration.ports import Chunk
 from statemgr.migration.record import ALL_BINS, NO_BINS
 from statemgr.migration.sources import UsableLayer
 from statemgr.sidecar.key_filter import KeyFilter
@@ -496,6 +497,44 @@ class TestBackground:
         progress = job.progress()
         assert progress.bytes > 0
         assert progress.rate == pytest.approx(progress.bytes / 2)
+
+
+class TestBytes:
+    """What has come, whatever became of it."""
+
+    SIZE = sum(len(key) + len(value) for key, value in STATE.items())
+
+    def test_look_ups_count_by_the_values_that_they_bring(self, world):
+        store, layers = moved(world)
+        job = world.job(store, layers)
+        job.request([A, name_of(10_000), KEYS[150]])
+        world.poll(job)
+        assert job.progress().bytes == len(STATE[A]) + len(STATE[KEYS[150]])
+        world.poll(job, 2.0)
+        assert job.progress().rate == pytest.approx(job.progress().bytes / 2)
+
+    def test_bins_count_by_keys_and_values(self, world):
+        store, layers = moved(world)
+        job = world.job(store, layers, BLOCK)
+        world.finish(job)
+        assert job.progress().bytes == self.SIZE
+
+    def test_what_is_dropped_and_read_again_counts_each_time(self, world):
+        """A chunk of another epoch is no answer; the same bins are asked for again."""
+        store, layers = moved(world)
+        job = world.job(store, layers, BLOCK, complete=ALL_BINS)
+        garbled = []
+
+        def garble(answer):
+            if isinstance(answer, Chunk) and answer.entries and not garbled:
+                garbled.append(sum(len(key) + len(value) for key, value in answer.entries))
+                return replace(answer, epoch=7)
+            return answer
+
+        world.network.garble = garble
+        world.finish(job)
+        assert content(store) == STATE
+        assert job.progress().bytes == self.SIZE + garbled[0]
 
 
 class TestOwnerThatDiedBeforeItsLastBatch:

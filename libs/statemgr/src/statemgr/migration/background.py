@@ -48,7 +48,6 @@ class Background:
         active: whether bins are fetched.
         hot_keys: keys of the hot set that have come.
         entries: entries that have come with bins.
-        bytes: keys and values that have come, over all.
     """
 
     def __init__(
@@ -73,7 +72,6 @@ class Background:
         self.active = False
         self.hot_keys = 0
         self.entries = 0
-        self.bytes = 0
 
     @property
     def lacks_scratch(self) -> bool:
@@ -122,7 +120,6 @@ class Background:
     def install(self) -> set[bytes]:
         """Install the chunk that has waited longest; gives keys that were wanted and are resolved by it."""
         part = self._came.popleft()
-        self.bytes += sum(len(key) + len(value or b"") for key, value in part.entries)
         if part.run is None:
             self._store.install(part.entries)
             self.hot_keys += len(part.entries)

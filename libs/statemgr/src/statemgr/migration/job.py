@@ -150,7 +150,7 @@ class MigrationJob:
             self._absence.run(now_s)
             self._run_look_ups(now_s)
             self._run_background(now_s, budget_s)
-            self._rate.note(self._background.bytes, now_s)
+            self._rate.note(self._ladder.bytes, now_s)
             if self._ladder.answers != answers or self._builder.running:
                 self._moved_s = now_s
             if self.complete:
@@ -167,7 +167,7 @@ class MigrationJob:
             bins_done=sum(map(self.store.has_bin, range(BIN_COUNT))),
             bins_total=BIN_COUNT,
             entries=self._background.entries,
-            bytes=self._background.bytes,
+            bytes=self._ladder.bytes,
             look_ups=self._look_ups.sent,
             keys_fetched=self._look_ups.fetched,
             keys_waiting=self._look_ups.wanted,

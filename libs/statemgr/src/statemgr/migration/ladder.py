@@ -69,6 +69,8 @@ class Ladder:
         scratch: the scratch base, once there is one; it then answers everything.
         superseded: a state manager has said that the task belongs to another owner.
         answers: answers that counted, over all sources.
+        bytes: keys and values of all chunks, and values of all look-ups, that have come; also of those that were
+            dropped, or are asked for again.
     """
 
     def __init__(self, holders: Sequence[HolderSource], limits: MigrationLimits) -> None:
@@ -76,6 +78,7 @@ class Ladder:
         self.scratch: ScratchSource | None = None
         self.superseded = False
         self.answers = 0
+        self.bytes = 0
         self._limits = limits
         self._standings = [_Standing() for _ in holders]
 
@@ -155,6 +158,7 @@ class Ladder:
             if asked.index + 1 < self.bottom:
                 self.holders[asked.index + 1].require(answer.beneath)
             return answer
+        self.bytes += _size_of(answer)
         source = self.scratch if asked.index >= self.bottom else self.holders[asked.index]
         if source is None or not source.answers(answer):
             raise HolderUnavailableError(
@@ -192,3 +196,9 @@ class Ladder:
                 standing.refused_since_s = now_s
             if now_s - standing.refused_since_s >= self._limits.refused_s:
                 self._failed(index, now_s, str(error))
+
+
+def _size_of(answer: LookedUp | Chunk) -> int:
+    if isinstance(answer, LookedUp):
+        return sum(len(value) for value in answer.found if isinstance(value, bytes))
+    return sum(len(key) + len(value or b"") for key, value in answer.entries)

@@ -17,7 +17,8 @@ class MigrationProgress(msgspec.Struct, frozen=True):
         bins_done: bins that need no other copy any more.
         bins_total: bins of the task.
         entries: entries that have come with bins.
-        bytes: keys and values that have come, over all.
+        bytes: keys and values that have come with the hot set and bins, and values that look-ups brought; what was
+            dropped or read again counts each time, a key filter does not.
         look_ups: look-ups sent.
         keys_fetched: keys whose state look-ups brought.
         keys_waiting: keys that somebody waits for now.
