@@ -6,7 +6,7 @@
     ├── RetryableKafkaError      retry the same call until its deadline
     ├── ProducerLostError        drop all tasks and caches, new producer instance, init, read the log (rule R4)
     ├── KafkaUnavailableError    (TimeoutError) no broker answered before the deadline: stop, name the address
-    ├── TopicMismatchError       (ValueError) a topic exists with other settings: stop with the remedy
+    ├── TopicMismatchError       (ValueError) a topic has other settings, or was made anew: stop with the remedy
     ├── TopicMissingError        (LookupError) a topic does not exist and may not be created: stop with the remedy
     ├── InputLostError        (LookupError) the input lost the task's restart point: stop, or skip by setting
     ├── RestoreStalledError      (TimeoutError) a changelog read made no progress before its deadline: stop
@@ -17,9 +17,9 @@
     ├── StoreClosedError         (RuntimeError) a store was used after close: a fault of the caller
     ├── OpenScanError            (RuntimeError) a store was closed under a live scan: a fault of the caller
     ├── CodecError               (ValueError) bytes that are not what the schema says: dead letter; control data: stop
-    ├── HolderUnavailableError   (TimeoutError) no answer from a state manager in time: next layer, or ask again
+    ├── HolderUnavailableError   (TimeoutError) no answer from a state manager in time: ask again, then another base
     ├── StaleRequestError        (PermissionError) a state manager does not see us as owner: read the log, ask again
-    ├── NoSuchCopyError          (LookupError) a holder has no such store: leave this layer out
+    ├── NoSuchCopyError          (LookupError) a holder has no such copy, or none that is whole: another base
     ├── StaleBaseError           (LookupError) a base is too old for what the log still has: begin with another
     ├── MissingStateError        (LookupError) a key was read before it was fetched: a fault of the caller
     ├── RecordTooLargeError      (ValueError) a record exceeds the topic's limit: dead letter before produce
@@ -48,7 +48,7 @@ class KafkaUnavailableError(StateError, TimeoutError):
 
 
 class TopicMismatchError(StateError, ValueError):
-    """A topic exists with settings that would break correctness."""
+    """A topic exists with settings that would break correctness, or was made anew while it was read."""
 
 
 class TopicMissingError(StateError, LookupError):

@@ -6,7 +6,7 @@ import pytest
 
 from statemgr.control.log import ControlReader
 from statemgr.control.records import ControlRecord, Fenced, Leader, control_key, encode_control
-from statemgr.errors import CodecError, RestoreStalledError, TopicMissingError
+from statemgr.errors import CodecError, RestoreStalledError, TopicMismatchError, TopicMissingError
 from statemgr.kafka.ports import TopicSpec
 from statemgr.testing.kafka import FakeKafka
 
@@ -96,3 +96,32 @@ def test_an_open_transaction_ends_the_reading_with_its_name():
     control = reader(kafka)
     with pytest.raises(RestoreStalledError, match="a transaction may be open"):
         control.read_to_end(timeout_s=0.5)
+
+
+@pytest.mark.parametrize("read", [ControlReader.poll, ControlReader.read_to_end], ids=["poll", "read_to_end"])
+@pytest.mark.parametrize("again", [False, True], ids=["same client", "new client"])
+def test_a_log_that_was_made_anew_and_is_shorter_stops_the_reader_by_name(read, again):
+    kafka = FakeKafka()
+    make(kafka)
+    control = reader(kafka)
+    write(kafka, Leader(1, "one"), Leader(1, "one"), Leader(2, "two"))
+    control.read_to_end()
+    seen_s = control.caught_up_s
+    kafka.recreate(TOPIC)
+    write(kafka, Leader(1, "three"))
+    if again:
+        control.close()
+    with pytest.raises(TopicMismatchError, match=r"control log app\.control\[0\] ends at offset 2, but was read to 3"):
+        read(control)
+    assert (control.view.leader, control.caught_up_s) == ("two", seen_s)
+
+
+def test_a_log_of_which_all_is_read_is_not_taken_for_another():
+    kafka = FakeKafka()
+    make(kafka)
+    control = reader(kafka)
+    write(kafka, Leader(1, "one"))
+    control.read_to_end()
+    control.close()
+    control.read_to_end()
+    assert control.poll() == []

@@ -7,8 +7,8 @@ from typing import Self
 
 from statemgr.clock import Clock, SystemClock
 from statemgr.control.view import ControlView
-from statemgr.errors import InputLostError, RestoreStalledError, StopRequestedError
-from statemgr.kafka.ports import Consumer, Kafka, Message
+from statemgr.errors import InputLostError, RestoreStalledError, StopRequestedError, TopicMismatchError
+from statemgr.kafka.ports import Bounds, Consumer, Kafka, Message
 from statemgr.layout import control_topic
 from statemgr.types import TaskId, TopicPartition
 
@@ -56,6 +56,7 @@ class ControlReader:
         Raises:
             CodecError: a record can't be understood (R19).
             KafkaUnavailableError, TopicMissingError: the log can't be read.
+            TopicMismatchError: the log ends before what was read of it (R19).
         """
         try:
             messages = self._reader().consume(_BATCH, timeout_s)
@@ -70,10 +71,11 @@ class ControlReader:
         Raises:
             RestoreStalledError: the end was not reached before the deadline.
             StopRequestedError: ``stop`` said so.
+            TopicMismatchError: the log ends before what was read of it (R19).
         """
         started_s = self._clock.monotonic_s()
         changed: dict[TaskId, None] = {}
-        end = self._reader().bounds(self._partition, _BOUNDS_TIMEOUT_S).end
+        end = self._bounds(self._reader()).end
         while not self._passed(end):
             if stop():
                 raise StopRequestedError("asked to stop while reading the control log")
@@ -111,8 +113,19 @@ class ControlReader:
         return self._consumer
 
     def _assign(self, consumer: Consumer) -> None:
-        start = consumer.bounds(self._partition, _BOUNDS_TIMEOUT_S).start
+        start = self._bounds(consumer).start
         consumer.assign({self._partition: max(start, self.view.next_offset)})
+
+    def _bounds(self, consumer: Consumer) -> Bounds:
+        """Where the log begins and ends; what was read of it is never beyond its end, unless it is another."""
+        bounds = consumer.bounds(self._partition, _BOUNDS_TIMEOUT_S)
+        if self.view.next_offset > bounds.end:
+            raise TopicMismatchError(
+                f"the control log {self._partition} ends at offset {bounds.end}, but was read to "
+                f"{self.view.next_offset}: the topic was made anew, or lost records; what was decided is not in it any "
+                "more: stop all processes of the application, then start them again"
+            )
+        return bounds
 
     def _apply(self, messages: list[Message]) -> list[TaskId]:
         changed: dict[TaskId, None] = {}
