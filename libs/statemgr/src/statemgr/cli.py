@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -18,6 +19,9 @@ from statemgr.errors import StateError
 
 EXIT_STOPPED = 1
 EXIT_USAGE = 2
+
+EXIT_CRASHED = 70
+"""EX_SOFTWARE of sysexits.h: an error that nobody foresaw. Python's own 1 would say that a restart does not help."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -89,6 +93,10 @@ def serve(
     except StateError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(EXIT_USAGE if isinstance(error, ServeError) else EXIT_STOPPED) from error
+    except Exception as error:
+        traceback.print_exc()
+        typer.echo(f"crashed: {type(error).__name__}: {error}; a supervisor starts it again", err=True)
+        raise typer.Exit(EXIT_CRASHED) from error
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> None:

@@ -112,6 +112,26 @@ def test_a_second_signal_ends_it_at_once(run):
     assert command.ended()[0] in {0, 130}
 
 
+BREAKS = """
+from statemgr.control.log import ControlReader
+ControlReader.poll = lambda *_: 1 / 0
+from statemgr.cli import main
+main()
+"""
+
+
+def test_an_error_that_nobody_foresaw_in_a_thread_ends_the_process_and_asks_for_a_restart(tmp_path):
+    options = ["--app", "shop", "--replica", "a", "--state-dir", str(tmp_path), "--bootstrap", NOTHING_LISTENS]
+    done = subprocess.run(
+        [sys.executable, "-c", BREAKS, "serve", *options], capture_output=True, text=True, timeout=LIMIT_S
+    )
+    assert done.returncode == 70, done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        "crashed: ZeroDivisionError: division by zero; a supervisor starts it again"
+    )
+    assert read_endpoint(tmp_path) is None
+
+
 def test_help_shows_an_example():
     said = subprocess.run(
         [sys.executable, "-m", "statemgr.cli", "serve", "--help"], capture_output=True, text=True, timeout=LIMIT_S

@@ -8,7 +8,7 @@ import pytest
 
 from statemgr.control.log import ControlReader
 from statemgr.control.records import Assigned, Manner, control_key, encode_control
-from statemgr.errors import CodecError, KafkaUnavailableError
+from statemgr.errors import CodecError, KafkaUnavailableError, TopicMismatchError
 from statemgr.kafka.ports import TopicSpec
 from statemgr.layout import control_topic
 from statemgr.sidecar import control_tail
@@ -106,3 +106,25 @@ def test_a_record_that_can_t_be_understood_ends_it(world):
     world.tail.start()
     world.tail.join(10)
     assert isinstance(world.tail.failure, CodecError)
+
+
+def test_an_error_that_nobody_foresaw_is_a_failure_too(world):
+    world.create()
+    world.kafka.fail_next("consume", ZeroDivisionError("a fault of the client"))
+    world.tail.start()
+    world.tail.join(10)
+    assert isinstance(world.tail.failure, ZeroDivisionError)
+    assert world.changes == 1
+
+
+def test_a_log_that_was_made_anew_ends_it_and_renews_no_lease(world):
+    world.create()
+    world.assign(1, "a")
+    world.tail.step()
+    seen_s = world.tail.caught_up_s
+    world.kafka.recreate(control_topic("shop"))
+    world.kafka.clock.advance(control_tail.RENEW_S)
+    world.tail.start()
+    world.tail.join(10)
+    assert isinstance(world.tail.failure, TopicMismatchError)
+    assert world.tail.caught_up_s == seen_s

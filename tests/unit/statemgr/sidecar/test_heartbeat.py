@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 
 from statemgr.sidecar.heartbeat import Heartbeats
 from statemgr.types import TaskId
+from tests.harness.half_answer import half_answer
 
 
 class Line:
@@ -52,3 +53,9 @@ def test_a_real_post_to_nobody_is_a_failure_and_nothing_more():
     with capture_logs() as said:
         Heartbeats("http://127.0.0.1:1", "a", "h:5", list).beat()
     assert "refused" in said[0]["event"]
+
+
+def test_a_coordinator_that_is_killed_while_it_answers_is_a_failure_and_nothing_more():
+    with half_answer() as url, capture_logs() as said:
+        Heartbeats(url, "a", "h:5", list).beat()
+    assert "does not take heartbeats: IncompleteRead" in said[0]["event"]

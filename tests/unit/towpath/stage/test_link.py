@@ -135,3 +135,12 @@ def test_closing_waits_for_no_coordinator_that_hangs(line: Line, monkeypatch: py
     line.hangs.set()
     link._thread.join(SOON_S)
     assert not link._thread.is_alive()
+
+
+def test_an_error_that_nobody_foresaw_is_raised_where_answers_are_heard(link: HttpLink, line: Line) -> None:
+    line.error = ZeroDivisionError("a fault of the client")
+    link.say(beat(1), at_once=True)
+    assert line.came.get(timeout=SOON_S) == "1"
+    with pytest.raises(ZeroDivisionError, match="a fault of the client"):
+        wait_for(link.heard)
+    link.close()

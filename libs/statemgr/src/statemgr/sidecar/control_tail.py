@@ -43,11 +43,11 @@ class ControlTail:
         stop: ends it.
 
     Attributes:
-        failure: why the log can't be followed any more (R19); None: it can.
+        failure: why the log can't be followed any more (R19), or an error that nobody foresaw; None: it is followed.
     """
 
     def __init__(self, reader: ControlReader, clock: Clock, changed: Callable[[], None], stop: threading.Event) -> None:
-        self.failure: StateError | None = None
+        self.failure: Exception | None = None
         self._reader = reader
         self._clock = clock
         self._changed = changed
@@ -98,7 +98,7 @@ class ControlTail:
         try:
             while not self._stop.is_set():
                 self.step()
-        except StateError as error:
+        except Exception as error:  # noqa: BLE001 - raised again by whoever looks at it
             self.failure = error
             self._changed()
         finally:

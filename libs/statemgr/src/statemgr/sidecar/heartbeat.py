@@ -6,6 +6,7 @@ import json
 import threading
 import urllib.request
 from collections.abc import Callable, Iterable
+from http.client import HTTPException
 from urllib.error import HTTPError
 from urllib.parse import quote
 
@@ -32,7 +33,7 @@ class Heartbeats:
         name: the replica's name.
         address: ``host:port`` at which the state manager can be reached.
         copies: gives the stores there are.
-        post: sends a body to a URL; raises OSError.
+        post: sends a body to a URL; raises OSError or, where the answer breaks off, HTTPException.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Heartbeats:
         """Send one; a failure is logged once."""
         try:
             self._post(self._url, self.body())
-        except OSError as error:
+        except (OSError, HTTPException) as error:
             if self._reached:
                 log.warning(f"the coordinator at {self._url} does not take heartbeats: {_reason(error)}")
             self._reached = False
@@ -83,7 +84,7 @@ def _post(url: str, body: bytes) -> None:
         answer.read()
 
 
-def _reason(error: OSError) -> str:
+def _reason(error: OSError | HTTPException) -> str:
     if isinstance(error, HTTPError):
         return f"status {error.code}"
-    return str(getattr(error, "reason", error))
+    return str(getattr(error, "reason", error)) or type(error).__name__

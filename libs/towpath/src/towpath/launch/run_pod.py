@@ -8,6 +8,7 @@ import sys
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import quote
 
@@ -135,7 +136,7 @@ def _report(settings: PodSettings) -> None:
     try:
         with _OPENER.open(request, timeout=REPORT_TIMEOUT_S) as answer:
             answer.read()
-    except OSError as error:
+    except (OSError, HTTPException) as error:  # also an answer that breaks off
         say(f"the death of the stage could not be reported, its silence will tell: {error}")
 
 

@@ -6,7 +6,9 @@ The coordinator may be away at any time: what it says are hints, and the control
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 import structlog
@@ -35,7 +37,10 @@ class Link(Protocol):
         ...
 
     def heard(self) -> HeartbeatAnswer | None:
-        """The newest answer, once; None if there was none since the last call."""
+        """The newest answer, once; None if there was none since the last call.
+
+        An error that ended the line, and that nobody foresaw, is raised as it came.
+        """
         ...
 
     def close(self) -> None:
@@ -53,7 +58,8 @@ class HttpLink:
     def __init__(self, send: Callable[[Heartbeat], HeartbeatAnswer]) -> None:
         self._send = send
         self._beat: Heartbeat | None = None
-        self._answer: HeartbeatAnswer | None = None
+        self._newest: deque[HeartbeatAnswer] = deque(maxlen=1)
+        self._failure: Exception | None = None
         self._urgent = threading.Event()
         self._closed = threading.Event()
         self._reached = True
@@ -68,8 +74,11 @@ class HttpLink:
 
     def heard(self) -> HeartbeatAnswer | None:
         """See :class:`Link`."""
-        answer, self._answer = self._answer, None
-        return answer
+        if self._failure is not None:
+            raise self._failure
+        with suppress(IndexError):
+            return self._newest.pop()  # at once, so that none that comes meanwhile is lost
+        return None
 
     def close(self) -> None:
         """See :class:`Link`; what was said last is still sent if the coordinator is quick."""
@@ -78,6 +87,12 @@ class HttpLink:
         self._thread.join(LAST_WORD_S)
 
     def _run(self) -> None:
+        try:
+            self._talk()
+        except Exception as error:  # noqa: BLE001 - raised again in the replica's loop
+            self._failure = error
+
+    def _talk(self) -> None:
         while not self._closed.is_set():
             if self._beat is not None:
                 self._exchange(self._beat)
@@ -89,7 +104,7 @@ class HttpLink:
 
     def _exchange(self, beat: Heartbeat) -> None:
         try:
-            self._answer = self._send(beat)
+            self._newest.append(self._send(beat))
         except TowpathError as error:
             if self._reached:
                 log.warning("no answer from the coordinator, going on without its hints", cause=str(error))
