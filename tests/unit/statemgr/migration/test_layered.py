@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from statemgr.control.records import Layer
-from statemgr.errors import CodecError, MissingStateError
+from statemgr.errors import CodecError, MissingStateError, StoreWriteError
 from statemgr.layout import BIN_COUNT, HOT_KEY, MIGRATION_KEY, changelog_key, store_key, tombstone_key
 from statemgr.migration.layered import LayeredStore, begin, record_of, reopen
 from statemgr.store import MemoryBackend, RocksBackend
@@ -33,6 +33,20 @@ def test_it_begins_with_its_layers_and_where_they_are_complete(store):
     assert store.meta() == meta(10, 2)
     assert record_of(store.local) == store.record
     assert content(store) == {}
+
+
+def test_one_that_can_not_be_begun_is_closed(backend, monkeypatch):
+    """Else nobody could delete it or open it again."""
+    local = backend.open(TASK, 2)
+
+    def full(*_):
+        raise StoreWriteError("no space left on device")
+
+    monkeypatch.setattr(local, "write", full)
+    with pytest.raises(StoreWriteError):
+        begin(local, LAYERS, meta(10, 2))
+    backend.destroy(TASK, 2)
+    assert begin(backend.open(TASK, 2), LAYERS, meta(10, 2)).meta() == meta(10, 2)
 
 
 def test_reading_an_unresolved_key_is_refused_with_the_remedy(store):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
 from statemgr.control.records import Manner, Strategy
-from statemgr.errors import HolderUnavailableError, RestoreStalledError, RetryableKafkaError
+from statemgr.errors import HolderUnavailableError, RestoreStalledError, RetryableKafkaError, StoreWriteError
 from statemgr.types import TaskId
 from tests.unit.towpath.stage.beside import Beside
 from tests.unit.towpath.stage.cluster import STAGE, stored
+from towpath.stage.background import at_once
 from towpath.stage.opening import NoAnswer
 
 TASK = TaskId(STAGE, 0)
@@ -96,8 +101,11 @@ def test_a_store_is_closed_that_was_being_opened_when_its_task_went_to_another(b
     assert len(beside.spawn.waiting) == 1  # the later one waits for the first
     beside.spawn.run()
     beside.opener.turn()
+    assert beside.open_stores() == [(0, 2)]  # closed beside the loop, too
+    beside.spawn.run()
     beside.opener.turn()
     assert beside.open_stores() == []
+    beside.opener.turn()
     beside.spawn.run()
     assert later.result().epoch == 4
 
@@ -111,7 +119,33 @@ def test_an_opening_that_failed_after_its_task_went_to_another_troubles_nobody(b
         beside.cluster.kafka.fail_next("bounds", RetryableKafkaError("no leader"), client="b-restore")
     beside.spawn.run()
     beside.opener.turn()
+    beside.spawn.run()
+    beside.opener.turn()
     assert beside.open_stores() == []
+    beside.opener.open(beside.assigned(0, REPLAY, epoch=4), None, {})
+    beside.opener.turn()
+    assert len(beside.spawn.waiting) == 1  # nothing holds it up
+
+
+def test_a_store_that_can_not_be_begun_is_closed(beside: Beside) -> None:
+    beside.node.backend.full = True
+    opening = beside.opener.open(beside.assigned(), beside.released(), {})
+    beside.opener.turn()
+    with pytest.raises(StoreWriteError):
+        opening.result()
+    assert beside.open_stores() == []
+
+
+def test_what_fails_on_a_store_that_nobody_waits_for_is_said_and_holds_up_nothing(beside: Beside) -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET))
+    beside.opener.hold(TASK, at_once(lambda: 1 // 0))
+    with capture_logs() as logs:
+        opening = beside.opener.open(beside.assigned(), beside.released(), {})
+        beside.opener.turn()
+    assert opening.done()
+    assert ("count/0", "ZeroDivisionError: integer division or modulo by zero") in [
+        (entry.get("task"), entry.get("cause")) for entry in logs
+    ]
 
 
 def test_lost_ownership_begins_nothing_more_and_closes_what_is_being_opened(beside: Beside) -> None:
@@ -123,6 +157,7 @@ def test_lost_ownership_begins_nothing_more_and_closes_what_is_being_opened(besi
     beside.opener.drop()
     beside.spawn.run()
     beside.opener.turn()
+    beside.spawn.run()
     assert not waits.done()
     assert beside.open_stores() == []
 

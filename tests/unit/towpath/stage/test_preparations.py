@@ -145,6 +145,26 @@ def test_a_copy_that_is_still_being_opened_is_closed_behind_that(beside: Beside)
     assert beside.stores() == []
 
 
+def test_a_copy_that_can_not_be_begun_leaves_no_store_and_the_next_is_made(beside: Beside) -> None:
+    beside.node.backend.full = True
+    beside.preparations.heed([beside.hint(0, STANDBY)])
+    beside.wait()
+    assert (beside.open_stores(), beside.stores(), beside.preparations.copying) == ([], [], False)
+    beside.node.backend.full = False
+    beside.wait(TOP_UP_S)
+    copied(beside, STANDBY)
+
+
+def test_a_copy_that_could_not_be_begun_is_deleted_when_nobody_wants_it_any_more(beside: Beside) -> None:
+    beside.preparations.heed([beside.hint(0, PRECOPY)])
+    beside.spawn.holds = True
+    beside.wait()
+    beside.node.backend.full = True
+    beside.preparations.drop()
+    beside.spawn.run()
+    assert (beside.open_stores(), beside.stores()) == ([], [])
+
+
 def test_while_a_copy_is_made_the_loop_is_told_so(beside: Beside) -> None:
     assert not beside.preparations.copying
     beside.preparations.heed([beside.hint(0, PRECOPY)])

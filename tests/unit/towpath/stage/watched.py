@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from statemgr.errors import HolderUnavailableError
+from statemgr.errors import HolderUnavailableError, StoreWriteError
 from statemgr.kafka.ports import Message
 from statemgr.migration.ports import Address, Pending
 from statemgr.sidecar.direct import DirectStateClient
@@ -109,29 +109,39 @@ class WatchedProcessor(FrameProcessor):
 
 
 class TimedBackend(ForwardingBackend):
-    """A :class:`~statemgr.store.StoreBackend` whose writes take time."""
+    """A :class:`~statemgr.store.StoreBackend` whose writes take time.
+
+    Attributes:
+        full: whether there is no room for a write.
+    """
 
     def __init__(self, inner: StoreBackend, clock: ManualClock) -> None:
         super().__init__(inner)
         self.inner = inner
-        self._clock = clock
+        self.full = False
+        self.clock = clock
 
     def open(self, task: TaskId, epoch: int) -> Store:
-        return _TimedStore(super().open(task, epoch), self._clock)
+        return _TimedStore(super().open(task, epoch), self)
 
 
 class _TimedStore(ForwardingStore):
-    def __init__(self, inner: Store, clock: ManualClock) -> None:
+    def __init__(self, inner: Store, disk: TimedBackend) -> None:
         super().__init__(inner)
-        self._clock = clock
+        self._disk = disk
 
     def write(self, entries: Iterable[Entry], meta: StoreMeta) -> None:
-        self._clock.advance(WRITE_S)
+        self._take_time()
         super().write(entries, meta)
 
     def put_raw(self, entries: Iterable[Entry]) -> None:
-        self._clock.advance(WRITE_S)
+        self._take_time()
         super().put_raw(entries)
+
+    def _take_time(self) -> None:
+        self._disk.clock.advance(WRITE_S)
+        if self._disk.full:
+            raise StoreWriteError("no space left on device")
 
 
 class DirectLink:

@@ -199,12 +199,19 @@ def begin(local: Store, layers: Sequence[Layer], meta: StoreMeta) -> LayeredStor
     """Make an empty store the newest layer over others, in one batch.
 
     Args:
-        local: the new owner's store, empty.
+        local: the new owner's store, empty; closed if the batch can't be written.
         layers: copies that it takes its state from, newest first.
         meta: says up to which changelog offset the layers are complete, and from where the tail is to be applied.
+
+    Raises:
+        StoreWriteError: the batch could not be written.
     """
     record = MigrationRecord(tuple(layers), meta.offset, NO_BINS.hex(), beneath=meta.offset)
-    local.write([(MIGRATION_KEY, encode_migration(record))], meta)
+    try:
+        local.write([(MIGRATION_KEY, encode_migration(record))], meta)
+    except BaseException:
+        local.close()
+        raise
     return LayeredStore(local, record)
 
 

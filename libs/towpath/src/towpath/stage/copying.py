@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 import msgspec
 
 from statemgr.clock import Clock
 from statemgr.control.records import Layer, Manner
-from statemgr.errors import NoSuchCopyError
+from statemgr.errors import NoSuchCopyError, StateError
 from statemgr.migration.job import MigrationJob
 from statemgr.migration.layered import LayeredStore, begin
 from statemgr.migration.ports import Address, Description, Pending, Spawn, StateClient
@@ -127,12 +128,15 @@ class Copy:
         for pending in (opening, topping):
             while pending is not None and not pending.done():
                 self._makers.pause(_LOOK_S)
-        if opening is not None:
-            opening.result().close()
-        if store is not None:
-            store.close()
-        if not keep:
-            self._makers.backend.destroy(self._task, self._hint.epoch)
+        try:
+            if opening is not None:
+                with suppress(StateError):  # one that could not be begun is closed
+                    opening.result().close()
+            if store is not None:
+                store.close()
+        finally:
+            if not keep:
+                self._makers.backend.destroy(self._task, self._hint.epoch)
 
 
 class CopyMaker:

@@ -10,20 +10,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
+import structlog
+
 from statemgr.control.records import FROM_CHANGELOG, Assigned, Layer, Released
-from statemgr.errors import HolderUnavailableError, StateError
+from statemgr.errors import HolderUnavailableError
 from statemgr.migration.opening import NoAnswer
 from statemgr.migration.ports import Description, Pending, Spawn
 from statemgr.store import StoreBackend
 from statemgr.types import TaskId
-from towpath.errors import TowpathError
 from towpath.query.plan import StagePlan
 from towpath.stage.opening import Opening
 from towpath.stage.ownership import Topics
 from towpath.stage.tasks import OwnedTask
+
+log = structlog.get_logger()
 
 
 def known_cut(assigned: Assigned, released: Released | None) -> Released | None:
@@ -85,7 +87,7 @@ class Opener:
 
     def turn(self) -> None:
         """Start what was asked for, as far as older stores are closed."""
-        self._closing = {task: left for task, all_ in self._closing.items() if (left := _unfinished(all_))}
+        self._closing = {task: left for task, all_ in self._closing.items() if (left := _unfinished(task, all_))}
         for delayed in [each for each in self._delayed if each.task not in self._closing]:
             self._delayed.remove(delayed)
             delayed.opening = self._spawn(delayed.begin)
@@ -139,7 +141,7 @@ class Opener:
         if task is not None:
             self.put_away(task)
         elif opening is not None and opening not in (*self._slots, *self._delayed):
-            self.hold(assigned.task, _Closed(opening))
+            self.hold(assigned.task, _Closing(opening, self._spawn))
         else:
             self._forget(assigned, opening)
 
@@ -185,24 +187,39 @@ class _Delayed:
         return self.opening.result()
 
 
-class _Closed:
-    """Closes the store of a task that nobody wants any more, once it has been opened."""
+class _Closing:
+    """Closes the store of a task that nobody wants any more, beside the loop, once it has been opened."""
 
-    def __init__(self, opening: Pending[OwnedTask]) -> None:
+    def __init__(self, opening: Pending[OwnedTask], spawn: Spawn) -> None:
         self._opening = opening
+        self._spawn = spawn
+        self._closed: Pending[None] | None = None
 
     def done(self) -> bool:
-        if not self._opening.done():
-            return False
-        with suppress(StateError, TowpathError):
-            state = self._opening.result().state
-            if state is not None:
-                state.close()
-        return True
+        if self._closed is None and self._opening.done():
+            self._closed = self._spawn(self._close)
+        return self._closed is not None and self._closed.done()
 
     def result(self) -> None:
-        return None
+        if self._closed is not None:
+            self._closed.result()
+
+    def _close(self) -> None:
+        state = self._opening.result().state
+        if state is not None:
+            state.close()
 
 
-def _unfinished(pending: list[Pending[None]]) -> list[Pending[None]]:
-    return [each for each in pending if not each.done()]
+def _unfinished(task: TaskId, pending: list[Pending[None]]) -> list[Pending[None]]:
+    """Those that still run; of those that have failed it is said why, and nothing waits for them any more."""
+    left = []
+    for each in pending:
+        if not each.done():
+            left.append(each)
+            continue
+        try:
+            each.result()
+        except Exception as error:  # noqa: BLE001 - a store that stays open is named by whoever opens it next
+            cause = f"{type(error).__name__}: {error}"
+            log.warning("work on a store beside the loop has failed", task=str(task), cause=cause)
+    return left
