@@ -1,7 +1,7 @@
 """The migration record of a store: what it was made of, and which of its bins need no other copy.
 
-It lies under :data:`statemgr.layout.MIGRATION_KEY` in the store that it speaks of, and changes in the same batch as the
-entries whose arrival it notes: no mark before its data (R9). A store without one is complete.
+It lies under :data:`statemgr.layout.MIGRATION_KEY` in the store that it speaks of. Bins are marked in it behind their
+data, in one batch with the removal of their tombstones: no mark before its data (R9). A store without one is complete.
 
 A bitmap has 256 bits in 32 bytes: bin ``b`` is bit ``b % 8`` of byte ``b // 8``.
 """

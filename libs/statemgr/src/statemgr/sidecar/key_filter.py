@@ -56,7 +56,7 @@ class KeyFilter:
 
 
 class FilterBuilder:
-    """Collects hashes of keys until their number, and so the filter's size, is known: 8 bytes a key."""
+    """Collects hashes of keys until their number, and so the filter's size, is known: 16 bytes a key."""
 
     def __init__(self) -> None:
         self._parts: list[NDArray[np.uint64]] = []
