@@ -13,7 +13,9 @@ import towpath.stage.service
 from statemgr.errors import KafkaUnavailableError
 from towpath.cli import app, main
 from towpath.errors import SettingsError, StageStoppedError
+from towpath.launch.programs import programs_of
 from towpath.query.errors import QueryError
+from towpath.query.loading import load_query
 from towpath.stage.settings import Guarantee, StageSettings
 
 QUERY = "queries.key_count"
@@ -79,6 +81,20 @@ def test_stage_takes_the_rest_from_the_environment(
         monkeypatch.setenv(f"TOWPATH_{name}", value)
     assert run("stage", QUERY).exit_code == 0
     assert (started[0].stage, started[0].bootstrap, started[0].replica) == ("count", "k:9", "count-2")
+
+
+def test_a_stage_of_a_fixed_size_asks_no_coordinator_that_the_environment_names(
+    started: list[StageSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variable is also how the commands of operators find it."""
+    monkeypatch.setenv("TOWPATH_COORDINATOR", "http://127.0.0.1:7070")
+    program = programs_of(load_query(QUERY), QUERY, {})[-1]
+    arguments = [each for each in program.command if each != "--die-with-parent"]
+    assert run(*arguments[arguments.index("stage") :]).exit_code == 0
+    assert not started[0].coordinator
+    assert started[0].replica == program.name
+    assert run("stage", QUERY, "--stage", "count").exit_code == 0
+    assert started[1].coordinator == "http://127.0.0.1:7070"
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,17 @@ def test_every_replica_of_every_stage_is_one_process() -> None:
     ]
     assert programs[2].command == (
         *(sys.executable, "-m", "towpath.cli", "stage", "queries.key_count", "--stage", "count"),
-        *("--replica-index", "1", "--replica-count", "2", "--die-with-parent", "--bootstrap", "k:9"),
+        *(
+            "--replica-index",
+            "1",
+            "--replica-count",
+            "2",
+            "--die-with-parent",
+            "--coordinator",
+            "",
+            "--bootstrap",
+            "k:9",
+        ),
     )
 
 

@@ -70,7 +70,7 @@ def replica_counts(plan: QueryPlan, replicas: Mapping[str, int]) -> dict[str, in
 
 
 def programs_of(plan: QueryPlan, query: str, replicas: Mapping[str, int], options: Sequence[str] = ()) -> list[Program]:
-    """One ``towpath stage`` process per replica.
+    """One ``towpath stage`` process per replica, without a coordinator even if the environment names one.
 
     Args:
         plan: the query.
@@ -85,6 +85,7 @@ def programs_of(plan: QueryPlan, query: str, replicas: Mapping[str, int], option
             (
                 *(sys.executable, "-m", "towpath.cli", "stage", query, "--stage", stage),
                 *("--replica-index", str(index), "--replica-count", str(count), "--die-with-parent"),
+                *("--coordinator", ""),
                 *options,
             ),
         )
