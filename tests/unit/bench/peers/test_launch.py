@@ -37,10 +37,11 @@ def waited(condition: object, limit_s: float = 30.0) -> bool:
 
 def test_every_copy_knows_its_number_and_all_end_with_the_context(tmp_path: Path):
     program = "import os, time; print('copy', os.environ['BENCH_COPY'], flush=True); time.sleep(60)"
+    before = set(psutil.Process().children())
     with Launched(run_in(tmp_path), python(program, copies=2)) as launched:
         assert waited(lambda: "copy 0" in launched.last_lines(0) and "copy 1" in launched.last_lines(1))
         launched.require_alive()
-        pids = [process.pid for process in psutil.Process().children()]
+        pids = [process.pid for process in set(psutil.Process().children()) - before]
         assert len(pids) == 2
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
