@@ -14,6 +14,9 @@ from statemgr.control.records import Released
 TARGET = "replay restores as fast as Kafka Streams: records per second over theirs"
 LEAST_RATIO = 1.0
 
+STARTED_TO_RUNNING = "started_to_running_s"
+"""Theirs with all that comes before and after: group, stores, first turn; the start of the JVM alone is left out."""
+
 UNDER_LOAD, WITHOUT_LOAD = "under_load", "without_load"
 CONDITIONS = (UNDER_LOAD, WITHOUT_LOAD)
 
@@ -75,12 +78,20 @@ def told_by_listener(answer: Mapping[str, Any], ends: Mapping[int, int]) -> Rest
     """
     parts = answer["partitions"]
     seconds = max(part["ended_s"] for part in parts) - min(part["began_s"] for part in parts)
-    return Restore(ends, seconds, {"started_to_running_s": round(answer["running_s"] - answer["started_s"], 3)})
+    return Restore(ends, seconds, {STARTED_TO_RUNNING: round(answer["running_s"] - answer["started_s"], 3)})
 
 
-def ratio(ours: Mapping[str, Any] | None, theirs: Iterable[Mapping[str, Any]]) -> float | None:
-    """Our records per second over those of their fastest."""
-    fastest = max((each["records_per_s"] for each in theirs), default=None)
+def ratio(
+    ours: Mapping[str, Any] | None, theirs: Iterable[Mapping[str, Any]], seconds: str = "seconds"
+) -> float | None:
+    """Our records per second over those of their fastest.
+
+    Args:
+        ours: figures; None if there are none.
+        theirs: figures by settings.
+        seconds: which of their times counts.
+    """
+    fastest = max((each["records"] / each[seconds] for each in theirs), default=None)
     return round(ours["records_per_s"] / fastest, 2) if ours is not None and fastest else None
 
 

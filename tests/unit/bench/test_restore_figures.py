@@ -84,10 +84,12 @@ def test_the_listener_s_restore_lasts_from_the_first_begin_to_the_last_end():
     assert (figures["seconds"], figures["records_per_s"], figures["started_to_running_s"]) == (3.5, 11, 8.25)
 
 
-def test_the_ratio_is_over_their_fastest():
-    ours, theirs = {"records_per_s": 300}, [{"records_per_s": 100}, {"records_per_s": 200}]
-    assert ratio(ours, theirs) == 1.5
-    assert ratio(None, theirs) is None
+def test_the_ratio_is_over_their_fastest_by_the_time_that_is_asked_for():
+    ours = {"records_per_s": 300}
+    slow_start, quick_start = {"records": 400, "seconds": 2.0, "all": 8.0}, {"records": 400, "seconds": 4.0, "all": 5.0}
+    assert ratio(ours, [slow_start, quick_start]) == 1.5
+    assert ratio(ours, [slow_start, quick_start], "all") == 3.75
+    assert ratio(None, [slow_start]) is None
     assert ratio(ours, []) is None
 
 
