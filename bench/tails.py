@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -23,7 +24,7 @@ _QUERY_S = 10.0
 _END_S = 10.0
 
 
-class Tail:
+class Tail(ABC):
     """Reads a topic read_committed from its present end, in a thread."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
@@ -45,9 +46,9 @@ class Tail:
         self._thread.join(_END_S)
         self._consumer.close()
 
+    @abstractmethod
     def take(self, messages: list[Any], now_s: float) -> None:
         """Keep what came at that time."""
-        raise NotImplementedError
 
     def _end(self, at: TopicPartition) -> int:
         return int(self._consumer.bounds(at, _QUERY_S).end)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -13,8 +12,11 @@ import pytest
 from bench.peers.jobs import LATENCY_JOB
 from bench.peers.launch import Launched
 from bench.peers.model import Command, Guarantee, Run, RunFailedError, Variant
+from tests.harness.waiting import wait_for
 
 pytestmark = pytest.mark.slow
+
+LIMIT_S = 30.0
 
 
 def run_in(directory: Path) -> Run:
@@ -26,20 +28,15 @@ def python(program: str, copies: int = 1) -> Command:
     return Command([sys.executable, "-c", program], copies)
 
 
-def waited(condition: object, limit_s: float = 30.0) -> bool:
-    deadline = time.monotonic() + limit_s
-    while time.monotonic() < deadline:
-        if callable(condition) and condition():
-            return True
-        time.sleep(0.02)
-    return False
-
-
 def test_every_copy_knows_its_number_and_all_end_with_the_context(tmp_path: Path):
     program = "import os, time; print('copy', os.environ['BENCH_COPY'], flush=True); time.sleep(60)"
     before = set(psutil.Process().children())
     with Launched(run_in(tmp_path), python(program, copies=2)) as launched:
-        assert waited(lambda: "copy 0" in launched.last_lines(0) and "copy 1" in launched.last_lines(1))
+        wait_for(
+            "both copies have said their numbers",
+            lambda: "copy 0" in launched.last_lines(0) and "copy 1" in launched.last_lines(1),
+            LIMIT_S,
+        )
         launched.require_alive()
         pids = [process.pid for process in set(psutil.Process().children()) - before]
         assert len(pids) == 2
@@ -57,7 +54,7 @@ def test_one_that_ended_is_told_with_its_last_lines(tmp_path: Path):
                 return True
             return False
 
-        assert waited(ended)
+        wait_for("its end is told", ended, LIMIT_S)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the signal")
@@ -74,9 +71,13 @@ with Launched(run_in(Path({str(tmp_path)!r})), python("import time; time.sleep(6
     benchmark = subprocess.Popen([sys.executable, "-c", program])
     try:
         whole = psutil.Process(benchmark.pid)
-        assert waited(lambda: any("sleep(60)" in " ".join(child.cmdline()[-1:]) for child in whole.children()))
+        wait_for(
+            "the system runs",
+            lambda: any("sleep(60)" in " ".join(child.cmdline()[-1:]) for child in whole.children()),
+            LIMIT_S,
+        )
         (child,) = whole.children()
     finally:
         benchmark.kill()
         benchmark.wait()
-    assert waited(lambda: not child.is_running())
+    wait_for("the system has ended", lambda: not child.is_running(), LIMIT_S)
