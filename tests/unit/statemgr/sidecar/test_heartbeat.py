@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
+from queue import SimpleQueue
 
+import pytest
 from structlog.testing import capture_logs
 
+from statemgr.sidecar import heartbeat
 from statemgr.sidecar.heartbeat import Heartbeats
 from statemgr.types import TaskId
 from tests.harness.half_answer import half_answer
@@ -16,7 +20,7 @@ class Line:
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, dict]] = []
-        self.error: OSError | None = None
+        self.error: Exception | None = None
 
     def post(self, url: str, body: bytes) -> None:
         if self.error is not None:
@@ -59,3 +63,23 @@ def test_a_coordinator_that_is_killed_while_it_answers_is_a_failure_and_nothing_
     with half_answer() as url, capture_logs() as said:
         Heartbeats(url, "a", "h:5", list).beat()
     assert "does not take heartbeats: IncompleteRead" in said[0]["event"]
+
+
+def test_an_error_that_nobody_foresaw_is_told_with_its_trace_and_heartbeats_go_on(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(heartbeat, "INTERVAL_S", 0.001)
+    tried: SimpleQueue[str] = SimpleQueue()
+
+    def post(url: str, body: bytes) -> None:
+        tried.put(url)
+        raise UnicodeError("label too long")
+
+    stop = threading.Event()
+    with capture_logs() as said:
+        Heartbeats("http://c:1", "a", "h:5", list, post).start(stop)
+        for _ in range(3):
+            tried.get(timeout=10)
+        stop.set()
+    assert [each["event"] for each in said] == [
+        "a heartbeat to http://c:1/holders/a was not sent: UnicodeError: label too long"
+    ]
+    assert isinstance(said[0]["exc_info"], UnicodeError)

@@ -48,29 +48,34 @@ class Heartbeats:
         self._address = address
         self._copies = copies
         self._post = post or _post
-        self._reached = True
+        self._trouble = ""
 
     def start(self, stop: threading.Event) -> None:
         """Send them from a thread until ``stop``."""
         threading.Thread(target=self._run, args=(stop,), name="heartbeat", daemon=True).start()
 
     def beat(self) -> None:
-        """Send one; a failure is logged once."""
+        """Send one; whatever goes wrong is logged once, and the next is sent nevertheless."""
         try:
             self._post(self._url, self.body())
         except (OSError, HTTPException) as error:
-            if self._reached:
-                log.warning(f"the coordinator at {self._url} does not take heartbeats: {_reason(error)}")
-            self._reached = False
-            return
-        if not self._reached:
-            log.info("the coordinator takes heartbeats again")
-        self._reached = True
+            self._failed(f"the coordinator at {self._url} does not take heartbeats: {_reason(error)}")
+        except Exception as error:  # noqa: BLE001 - without heartbeats nobody finds this state manager any more
+            self._failed(f"a heartbeat to {self._url} was not sent: {type(error).__name__}: {error}", error)
+        else:
+            if self._trouble:
+                log.info("the coordinator takes heartbeats again")
+            self._trouble = ""
 
     def body(self) -> bytes:
         """What is said."""
         copies = [{"stage": task.stage, "partition": task.partition, "epoch": epoch} for task, epoch in self._copies()]
         return json.dumps({"address": self._address, "copies": copies}).encode()
+
+    def _failed(self, trouble: str, unforeseen: Exception | None = None) -> None:
+        if trouble != self._trouble:
+            self._trouble = trouble
+            log.warning(trouble, exc_info=unforeseen)
 
     def _run(self, stop: threading.Event) -> None:
         self.beat()
