@@ -70,7 +70,7 @@ def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what matters is raised, and said in one line
-    from statemgr.sidecar.process import die_with_parent as tie
+    from statemgr.deathsig import die_with_parent as tie
     from statemgr.sidecar.serve import ServeError, ServeSettings
     from statemgr.sidecar.serve import serve as run
 

@@ -1,8 +1,7 @@
-"""The process of a state manager: its signals, its log, its parent."""
+"""The process of a state manager: its signals, its log."""
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import signal
@@ -14,9 +13,6 @@ import structlog
 
 EXIT_SECOND_SIGNAL = 130
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-_PR_SET_PDEATHSIG = 1
-"""From ``linux/prctl.h``: the signal that a process gets when its parent dies."""
 
 
 class StopSignals:
@@ -53,9 +49,3 @@ def configure_logging(**context: str) -> None:
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(**context)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
-
-
-def die_with_parent() -> None:
-    """Ask the kernel to send SIGTERM to this process when its parent dies; does nothing elsewhere than on Linux."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

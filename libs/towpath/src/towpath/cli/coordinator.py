@@ -44,9 +44,9 @@ def coordinator(
 
     Example: towpath coordinator queries.key_count --bootstrap 127.0.0.1:9092
     """
+    from statemgr.deathsig import die_with_parent as tie
     from towpath.coordinator.service import run_coordinator
     from towpath.coordinator.settings import load_coordinator_settings
-    from towpath.launch.deathsig import die_with_parent as tie
 
     if die_with_parent:
         tie()

@@ -61,7 +61,7 @@ def pod(
 
     Example: towpath pod queries.key_count --stage count --coordinator http://127.0.0.1:7070 --replica count-0
     """
-    from towpath.launch.deathsig import die_with_parent as tie
+    from statemgr.deathsig import die_with_parent as tie
     from towpath.launch.run_pod import PodSettings, run_pod
 
     if die_with_parent:

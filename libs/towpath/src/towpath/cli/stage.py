@@ -75,7 +75,7 @@ def stage(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
     os.environ.setdefault("POLARS_MAX_THREADS", POLARS_THREADS)
-    from towpath.launch.deathsig import die_with_parent as tie
+    from statemgr.deathsig import die_with_parent as tie
     from towpath.stage.service import run_stage
     from towpath.stage.settings import load_settings
 

@@ -15,8 +15,8 @@ from xmlrpc.client import Fault, ServerProxy
 
 from supervisor.xmlrpc import Faults, SupervisorTransport
 
+from statemgr.deathsig import die_with_parent
 from towpath.errors import TowpathError
-from towpath.launch.deathsig import die_with_parent
 from towpath.launch.programs import EXPECTED_EXITS, STOP_WAIT_S, Program, render_config
 
 START_TIMEOUT_S = 20.0

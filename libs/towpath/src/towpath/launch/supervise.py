@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
-from towpath.launch.deathsig import die_with_parent
+from statemgr.deathsig import die_with_parent
 from towpath.launch.pod import Action, Part, PodPhase, PodPolicy, Report, Say, Send, Start
 
 LONGEST_LINE = 1 << 20
