@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,12 +10,16 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
+from statemgr.migration.ports import Spawn
+from tests.harness.waiting import wait_for
 from tests.unit.towpath.coordinator.application import STAGE, Application
 from towpath.coordinator.client import CoordinatorClient
 from towpath.coordinator.errors import RefusedError
 from towpath.coordinator.http import application as http_application
 from towpath.launch import Pipeline, Program
+from towpath.launch.beside import beside
 from towpath.launch.follow import Follower
+from towpath.stage.background import at_once
 
 Handler = Callable[[httpx.Request], httpx.Response]
 
@@ -90,13 +95,18 @@ def said() -> list[str]:
 
 @pytest.fixture
 def follower(client: CoordinatorClient, said: list[str], tmp_path: Path) -> Follower:
+    """Requests are answered within the look that sends them."""
+    return following(client, said, tmp_path, at_once)
+
+
+def following(client: CoordinatorClient, said: list[str], tmp_path: Path, spawn: Spawn) -> Follower:
     """The operator has asked for two, and two are there: whatever would be started or stopped now is an error."""
     pipeline = Pipeline([Program(f"count-{index}", STAGE, ("true",)) for index in range(2)], tmp_path)
 
     def make(stage: str, name: str) -> Program:
         raise AssertionError(f"{name} of {stage} is started")
 
-    return Follower(pipeline, client, {STAGE: 2}, {STAGE: 2}, make, said.append)
+    return Follower(pipeline, client, {STAGE: 2}, {STAGE: 2}, make, said.append, spawn)
 
 
 def desired(client: CoordinatorClient) -> int | None:
@@ -137,3 +147,30 @@ def test_what_is_refused_ends_the_run(line: Line, follower: Follower) -> None:
     line.troubles = [refused]
     with pytest.raises(RefusedError, match="no stage 'count'"):
         follower.look([])
+
+
+def test_nothing_waits_for_an_answer_that_takes_long(
+    line: Line, client: CoordinatorClient, said: list[str], tmp_path: Path
+) -> None:
+    came, may_answer, answered = threading.Event(), threading.Event(), threading.Event()
+
+    def slow(request: httpx.Request) -> httpx.Response:
+        came.set()
+        may_answer.wait(10)
+        answered.set()
+        return not_in_force(request)
+
+    follower = following(client, said, tmp_path, beside)
+    line.troubles = [slow]
+    follower.look([])
+    assert came.wait(10)
+    follower.look([])
+    assert (answered.is_set(), said) == (False, []), "a look ends, and asks no second time, while the first is open"
+    may_answer.set()
+
+    def in_force() -> bool:
+        follower.look([])
+        return desired(client) == 2
+
+    wait_for("what was asked for is in force", in_force, 10)
+    assert len(said) == 1

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from statemgr.migration.ports import Pending, Spawn
 from towpath.coordinator.client import CoordinatorClient
 from towpath.coordinator.errors import CoordinatorError, RefusedError
-from towpath.coordinator.messages import ScaleRequest
+from towpath.coordinator.messages import Accepted, ScaleRequest
 from towpath.coordinator.statuses import Topology
+from towpath.launch.beside import beside
 from towpath.launch.fleet import Wanted, reconcile, wanted_of
 from towpath.launch.pipeline import Pipeline, ProcessState
 from towpath.launch.programs import Program
@@ -23,6 +25,7 @@ class Follower:
         asked: those of them that the operator has named: they replace what was decided in an earlier run.
         make: gives the program of a replica by stage and name.
         say: tells the operator.
+        spawn: carries requests that take long.
     """
 
     def __init__(
@@ -33,14 +36,17 @@ class Follower:
         asked: Mapping[str, int],
         make: Callable[[str, str], Program],
         say: Callable[[str], None],
+        spawn: Spawn = beside,
     ) -> None:
         self._pipeline = pipeline
         self._client = client
         self._initial = initial
         self._make = make
         self._say = say
+        self._spawn = spawn
         self._leaving: set[str] = set()
         self._asked = dict(asked)
+        self._asking: dict[str, Pending[Accepted]] = {}
         self._reached: bool | None = None
         self._put_off: set[str] = set()
 
@@ -66,13 +72,22 @@ class Follower:
                 self._ask(stage.stage, asked)
                 continue
             self._asked.pop(stage.stage, None)
+            self._asking.pop(stage.stage, None)
             if stage.stage in self._initial:
                 self._adapt(stage.stage, wanted_of(stage.stage, stage.desired, stage.members, self._initial))
 
     def _ask(self, stage: str, replicas: int) -> None:
-        """Replace what was decided earlier; if that can't be now, the next look tries again."""
+        """Replace what was decided earlier; a later look takes the answer, and tries again if that can't be now.
+
+        The coordinator answers when it is in force, which may take seconds; a stop must not wait for it.
+        """
+        request = ScaleRequest(stage=stage, replicas=replicas)
+        if stage not in self._asking:
+            self._asking[stage] = self._spawn(lambda: self._client.scale(request))
+        if not self._asking[stage].done():
+            return
         try:
-            self._client.scale(ScaleRequest(stage=stage, replicas=replicas))
+            self._asking.pop(stage).result()
         except RefusedError:
             raise
         except CoordinatorError as error:
