@@ -259,7 +259,7 @@ def test_without_being_told_to_stay_it_leaves_at_once(control, owner, serve):
     manager.require_clean_exit()
 
 
-def test_it_tells_the_coordinator_its_address_and_its_copies(owner, serve):
+def test_it_tells_the_coordinator_its_address(owner, serve):
     heard: list[tuple[str, dict]] = []
 
     class Coordinator(http.server.BaseHTTPRequestHandler):
@@ -284,5 +284,4 @@ def test_it_tells_the_coordinator_its_address_and_its_copies(owner, serve):
         server.shutdown()
         server.server_close()
         thread.join(LIMIT_S)
-    copies = [{"stage": "count", "partition": 3, "epoch": 1}]
-    assert heard[-1] == ("/holders/a", {"address": manager.address, "copies": copies})
+    assert heard[-1] == ("/holders/a", {"address": manager.address})

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from statemgr.errors import StateError
 from statemgr.testing.kafka import FakeKafka
-from statemgr.types import TaskId
 from tests.simulation.application import APP, STAGE
 from tests.simulation.clocks import ProcessClock
 from tests.simulation.lanes import Process
@@ -18,7 +17,7 @@ from towpath.coordinator.coordinator import TRANSIENT, Coordinator
 from towpath.coordinator.errors import NotLeadingError, RefusedError
 from towpath.coordinator.facts import StageFacts
 from towpath.coordinator.limits import Limits
-from towpath.coordinator.messages import Copy, Heartbeat, HeartbeatAnswer, HolderBeat
+from towpath.coordinator.messages import Heartbeat, HeartbeatAnswer, HolderBeat
 from towpath.coordinator.topics import prepare_control_topic
 from towpath.errors import TowpathError
 
@@ -79,12 +78,9 @@ class Coordinators:
         """A supervisor reports a dead replica."""
         self._send(replica, lambda coordinator: coordinator.died(STAGE, replica))
 
-    def holder_beat(self, machine: str, address: str, copies: list[tuple[TaskId, int]]) -> None:
+    def holder_beat(self, machine: str, address: str) -> None:
         """A state manager says where it is."""
-        beat = HolderBeat(
-            address=address,
-            copies=[Copy(stage=task.stage, partition=task.partition, epoch=epoch) for task, epoch in copies],
-        )
+        beat = HolderBeat(address=address)
         self._send(f"holder {machine}", lambda coordinator: coordinator.holder(machine, beat))
 
     def heartbeat(self, replica: str, beat: Heartbeat, answered: Callable[[HeartbeatAnswer], None]) -> None:

@@ -97,7 +97,7 @@ class StateManager:
                 self.on_delete(task, epoch, self.machine)
             if self.world.now_s >= beat_s:
                 beat_s = self.world.now_s + BEAT_S
-                self.coordinators.holder_beat(self.machine, self.address, service.copies())
+                self.coordinators.holder_beat(self.machine, self.address)
             self.world.sleep(LOOK_S)
 
     def _look(self, reader: ControlReader) -> None:

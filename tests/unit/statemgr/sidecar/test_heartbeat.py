@@ -11,7 +11,6 @@ from structlog.testing import capture_logs
 
 from statemgr.sidecar import heartbeat
 from statemgr.sidecar.heartbeat import Heartbeats
-from statemgr.types import TaskId
 from tests.harness.half_answer import half_answer
 
 
@@ -28,18 +27,15 @@ class Line:
         self.sent.append((url, json.loads(body)))
 
 
-def test_a_heartbeat_names_address_and_copies():
+def test_a_heartbeat_names_the_address():
     line = Line()
-    copies = [(TaskId("count", 3), 2)]
-    Heartbeats("http://c:1/", "count-0", "h:5", lambda: copies, line.post).beat()
-    assert line.sent == [
-        ("http://c:1/holders/count-0", {"address": "h:5", "copies": [{"stage": "count", "partition": 3, "epoch": 2}]})
-    ]
+    Heartbeats("http://c:1/", "count-0", "h:5", line.post).beat()
+    assert line.sent == [("http://c:1/holders/count-0", {"address": "h:5"})]
 
 
 def test_a_coordinator_that_is_away_is_named_once():
     line = Line()
-    beats = Heartbeats("http://c:1", "a", "h:5", list, line.post)
+    beats = Heartbeats("http://c:1", "a", "h:5", line.post)
     line.error = ConnectionRefusedError("refused")
     with capture_logs() as said:
         for _ in range(3):
@@ -55,13 +51,13 @@ def test_a_coordinator_that_is_away_is_named_once():
 
 def test_a_real_post_to_nobody_is_a_failure_and_nothing_more():
     with capture_logs() as said:
-        Heartbeats("http://127.0.0.1:1", "a", "h:5", list).beat()
+        Heartbeats("http://127.0.0.1:1", "a", "h:5").beat()
     assert "refused" in said[0]["event"]
 
 
 def test_a_coordinator_that_is_killed_while_it_answers_is_a_failure_and_nothing_more():
     with half_answer() as url, capture_logs() as said:
-        Heartbeats(url, "a", "h:5", list).beat()
+        Heartbeats(url, "a", "h:5").beat()
     assert "does not take heartbeats: IncompleteRead" in said[0]["event"]
 
 
@@ -75,7 +71,7 @@ def test_an_error_that_nobody_foresaw_is_told_with_its_trace_and_heartbeats_go_o
 
     stop = threading.Event()
     with capture_logs() as said:
-        Heartbeats("http://c:1", "a", "h:5", list, post).start(stop)
+        Heartbeats("http://c:1", "a", "h:5", post).start(stop)
         for _ in range(3):
             tried.get(timeout=10)
         stop.set()

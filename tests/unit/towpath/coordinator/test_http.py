@@ -134,8 +134,7 @@ def test_a_dead_replica_and_its_tasks_are_shown_as_such(application: Application
 
 
 def test_a_holder_is_heard(application: Application, http: TestClient) -> None:
-    copies = [{"stage": STAGE, "partition": 0, "epoch": 1}]
-    assert http.post("/holders/count-0", json={"address": "machine:1", "copies": copies}).status_code == 200
+    assert http.post("/holders/count-0", json={"address": "machine:1"}).status_code == 200
     application.run(0.3)
     assert application.replicas["count-1"].answer.holders == {"count-0": "machine:1", "count-1": "count-1:7000"}
 

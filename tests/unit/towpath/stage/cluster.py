@@ -31,7 +31,7 @@ from tests.unit.towpath.stage.watched import DirectLink, TimedBackend, WatchedCl
 from towpath.coordinator.coordinator import Coordinator
 from towpath.coordinator.facts import StageFacts
 from towpath.coordinator.limits import Limits
-from towpath.coordinator.messages import Copy, HolderBeat, MoveRequest, ScaleRequest
+from towpath.coordinator.messages import HolderBeat, MoveRequest, ScaleRequest
 from towpath.coordinator.topics import prepare_control_topic
 from towpath.coordinator.views import stage_status
 from towpath.query.plan import StagePlan
@@ -326,10 +326,7 @@ class Cluster:
         if node.left and not node.service.needed(own=False):
             del self.services[node.name]
             return
-        copies = [
-            Copy(stage=task.stage, partition=task.partition, epoch=epoch) for task, epoch in node.service.copies()
-        ]
-        self.coordinator.holder(node.name, HolderBeat(address=f"{node.name}:1", copies=copies))
+        self.coordinator.holder(node.name, HolderBeat(address=f"{node.name}:1"))
 
     def _in_place(self) -> bool:
         with self.coordinator.look() as facts:

@@ -1,18 +1,16 @@
-"""A state manager's line to the coordinator: where it listens, and which copies it has."""
+"""A state manager's line to the coordinator: where it listens."""
 
 from __future__ import annotations
 
 import json
 import threading
 import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from http.client import HTTPException
 from urllib.error import HTTPError
 from urllib.parse import quote
 
 import structlog
-
-from statemgr.sidecar.superseded import Copy
 
 log = structlog.get_logger()
 
@@ -32,7 +30,6 @@ class Heartbeats:
         coordinator: its URL.
         name: the replica's name.
         address: ``host:port`` at which the state manager can be reached.
-        copies: gives the stores there are.
         post: sends a body to a URL; raises OSError or, where the answer breaks off, HTTPException.
     """
 
@@ -41,12 +38,10 @@ class Heartbeats:
         coordinator: str,
         name: str,
         address: str,
-        copies: Callable[[], Iterable[Copy]],
         post: Callable[[str, bytes], None] | None = None,
     ) -> None:
         self._url = f"{coordinator.rstrip('/')}/holders/{quote(name, safe='')}"
-        self._address = address
-        self._copies = copies
+        self._body = json.dumps({"address": address}).encode()
         self._post = post or _post
         self._trouble = ""
 
@@ -57,7 +52,7 @@ class Heartbeats:
     def beat(self) -> None:
         """Send one; whatever goes wrong is logged once, and the next is sent nevertheless."""
         try:
-            self._post(self._url, self.body())
+            self._post(self._url, self._body)
         except (OSError, HTTPException) as error:
             self._failed(f"the coordinator at {self._url} does not take heartbeats: {_reason(error)}")
         except Exception as error:  # noqa: BLE001 - without heartbeats nobody finds this state manager any more
@@ -66,11 +61,6 @@ class Heartbeats:
             if self._trouble:
                 log.info("the coordinator takes heartbeats again")
             self._trouble = ""
-
-    def body(self) -> bytes:
-        """What is said."""
-        copies = [{"stage": task.stage, "partition": task.partition, "epoch": epoch} for task, epoch in self._copies()]
-        return json.dumps({"address": self._address, "copies": copies}).encode()
 
     def _failed(self, trouble: str, unforeseen: Exception | None = None) -> None:
         if trouble != self._trouble:

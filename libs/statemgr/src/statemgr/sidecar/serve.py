@@ -132,10 +132,7 @@ class _StateManager:
         self._tail.start()
         write_endpoint(self._directory, endpoint)
         if self._settings.coordinator:
-            beats = Heartbeats(
-                self._settings.coordinator, self._settings.replica, endpoint.address, self._service.copies
-            )
-            beats.start(self._over)
+            Heartbeats(self._settings.coordinator, self._settings.replica, endpoint.address).start(self._over)
         log.info("serving", address=endpoint.address, directory=str(self._directory))
         try:
             self._until_asked()

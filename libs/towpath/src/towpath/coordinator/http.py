@@ -64,7 +64,7 @@ def _add_heartbeats(app: FastAPI, coordinator: Coordinator) -> None:
 
     @app.post("/holders/{name}", tags=["replicas"])
     def holder(name: str, beat: HolderBeat) -> Accepted:
-        """A state manager says where it is and what it has."""
+        """A state manager says where it is."""
         coordinator.holder(name, beat)
         return Accepted(term=coordinator.view.term)
 

@@ -109,19 +109,10 @@ class HeartbeatAnswer(Message):
     known: bool = True
 
 
-class Copy(Message):
-    """A store that a holder has."""
-
-    stage: str
-    partition: int
-    epoch: int
-
-
 class HolderBeat(Message):
     """What a state manager says of itself, once a second."""
 
     address: str
-    copies: list[Copy] = Field(default_factory=list)
 
 
 class ScaleRequest(_Request):
