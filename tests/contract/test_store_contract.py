@@ -54,6 +54,33 @@ def test_a_new_store_is_empty_and_has_no_meta(backend):
     assert all_of(store) == []
 
 
+def test_what_was_filled_in_is_there_for_use(backend):
+    at = [(TASK, 1), (OTHER, 1)]
+    for number, (task, epoch) in enumerate(at):
+        store = backend.open(task, epoch, filling=True)
+        store.write([(b"aaa", b"1"), (b"bbb", b"2"), (b"ccc", b"3")], meta(4))
+        store.write([(b"bbb", None), (b"ccc", b"%d" % number)], meta(5))
+    for number, store in enumerate(backend.filled(at)):
+        assert all_of(store) == [(b"aaa", b"1"), (b"ccc", b"%d" % number)]
+        assert store.meta() == meta(5)
+        store.write([(b"ddd", b"4")], meta(6))
+        store.close()
+    assert backend.filled([]) == []
+    assert backend.open(TASK, 1).meta() == meta(6)
+
+
+def test_a_filling_that_was_left_off_goes_on_from_its_meta(backend):
+    store = backend.open(TASK, 1, filling=True)
+    store.write([(b"aaa", b"1")], meta(4))
+    store.close()
+    store = backend.open(TASK, 1, filling=True)
+    assert store.meta() == meta(4)
+    store.write([(b"bbb", b"2")], meta(5))
+    (store,) = backend.filled([(TASK, 1)])
+    assert all_of(store) == [(b"aaa", b"1"), (b"bbb", b"2")]
+    assert store.meta() == meta(5)
+
+
 def test_entries_and_meta_survive_close_and_open(backend):
     store = backend.open(TASK, 1)
     store.write([(b"aaa", b"1"), (b"bbb", b"")], meta(4))

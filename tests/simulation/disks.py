@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from statemgr.store import Entry, MemoryBackend, Store, StoreMeta
@@ -56,9 +56,13 @@ class SlowBackend(ForwardingBackend):
         self._world = world
         self._disk = disk
 
-    def open(self, task: TaskId, epoch: int) -> Store:
+    def open(self, task: TaskId, epoch: int, *, filling: bool = False) -> Store:
         """See the protocol."""
-        return _SlowStore(self._world, self._disk, super().open(task, epoch))
+        return _SlowStore(self._world, self._disk, super().open(task, epoch, filling=filling))
+
+    def filled(self, stores: Sequence[tuple[TaskId, int]]) -> list[Store]:
+        """See the protocol."""
+        return [_SlowStore(self._world, self._disk, store) for store in super().filled(stores)]
 
     def open_stores(self) -> set[tuple[TaskId, int]]:
         """Stores that are open."""

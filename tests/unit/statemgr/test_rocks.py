@@ -89,8 +89,9 @@ def test_a_damaged_store_is_named_with_path_and_bytes_and_can_be_replaced(backen
     assert backend.open(TASK, 1).meta() is None
 
 
-def test_a_damaged_block_is_an_error_for_reads_and_for_scans_never_an_early_end(backend, directory):
-    flip(next(directory.glob("*.sst")), 30)
+def test_a_damaged_block_is_an_error_for_reads_and_for_scans_never_an_early_end(tmp_path, directory):
+    backend = RocksBackend(tmp_path)  # the former one has the block in its cache
+    flip(max(directory.glob("*.sst"), key=lambda path: path.stat().st_size), 30)
     store = backend.open(TASK, 1)
     with pytest.raises(CorruptStoreError):
         store.get_many([ENTRIES[0][0]])
@@ -277,6 +278,34 @@ def test_a_killed_process_leaves_entries_and_meta_of_the_same_batch(tmp_path, ba
     assert store.get_many([b"key"]) == [b"49"]
 
 
+FILL_AND_DIE = """
+import os, sys
+from pathlib import Path
+from statemgr.store import RocksBackend, RocksSettings, StoreMeta
+from statemgr.types import TaskId
+settings = RocksSettings(store_write_buffer_bytes=1 << 17)
+store = RocksBackend(Path(sys.argv[1]), settings).open(TaskId("count", 0), 1, filling=True)
+for offset in range(400):
+    store.write([(b"key", b"%d" % offset), (b"k%03d" % offset, os.urandom(2_000))], StoreMeta("T", offset, 0, 1, None))
+store.begin_flush()
+store.finish_flush()
+for offset in range(400, 500):
+    store.write([(b"key", b"%d" % offset), (b"k%03d" % offset, os.urandom(2_000))], StoreMeta("T", offset, 0, 1, None))
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_killed_while_it_fills_a_store_leaves_an_older_base_whole(tmp_path, backend):
+    subprocess.run([sys.executable, "-c", FILL_AND_DIE, str(tmp_path)], check=False)
+    store = backend.open(TASK, 1)
+    last = store.meta().offset
+    assert 399 <= last < 500
+    assert store.get_many([b"key"]) == [b"%d" % last]
+    found = store.get_many([b"k%03d" % offset for offset in range(500)])
+    assert [value is not None for value in found] == [offset <= last for offset in range(500)]
+
+
 @pytest.mark.slow
 def test_a_cut_write_ahead_log_leaves_an_older_base_whole(tmp_path, backend):
     subprocess.run([sys.executable, "-c", WRITE_AND_DIE, str(tmp_path)], check=False)
@@ -389,6 +418,16 @@ def test_an_interrupted_removal_is_finished_by_the_next_one(monkeypatch, backend
 def test_the_memory_budget_is_the_same_for_one_store_and_for_64():
     settings = RocksSettings()
     assert settings.budget_bytes(64) == settings.budget_bytes(1) == settings.cache_bytes
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_a_store_that_is_opened_again_uses_the_cache_of_all(tmp_path, filled):
+    backend = RocksBackend(tmp_path, RocksSettings(cache_bytes=3 << 20, write_buffer_bytes=1 << 20))
+    store = backend.open(TASK, 1, filling=filled)
+    store.write(ENTRIES, meta())
+    store.close()
+    again = backend.open(TASK, 1)
+    assert again._database.property_int_value("rocksdb.block-cache-capacity") == 3 << 20
 
 
 @pytest.mark.slow

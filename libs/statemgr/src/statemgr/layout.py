@@ -110,9 +110,13 @@ def tombstone_key(store_key_: bytes) -> bytes:
     return store_key_[:1] + _TOMBSTONE + store_key_[1:]
 
 
+BIN_PREFIXES = tuple(bytes((number,)) for number in range(BIN_COUNT))
+"""What stands before a changelog key in a store, by bin."""
+
+
 def store_key(changelog_key_: bytes) -> bytes:
     """Key of an entry in a task's store."""
-    return bytes((zlib.crc32(changelog_key_) & 0xFF,)) + changelog_key_
+    return BIN_PREFIXES[zlib.crc32(changelog_key_) & 0xFF] + changelog_key_
 
 
 _TOMBSTONE = TOMBSTONE_TABLE.to_bytes(2, "big")

@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from statemgr.control.log import ControlReader
+from statemgr.control.log import COMPARE_S, ControlReader
 from statemgr.control.records import ControlRecord, Fenced, Leader, control_key, encode_control
-from statemgr.errors import CodecError, RestoreStalledError, TopicMismatchError, TopicMissingError
+from statemgr.errors import (
+    CodecError,
+    KafkaUnavailableError,
+    RestoreStalledError,
+    TopicMismatchError,
+    TopicMissingError,
+)
 from statemgr.kafka.ports import TopicSpec
 from statemgr.testing.kafka import FakeKafka
 
 TOPIC = "app.control"
+
+
+class Spawned:
+    """Work beside the caller, which ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.works: list[Later] = []
+
+    def __call__(self, work: Callable[[], Any]) -> Later:
+        self.works.append(Later(work))
+        return self.works[-1]
+
+    def finish(self) -> None:
+        for later in self.works:
+            later.ended = True
+
+
+class Later:
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.ended = False
+        self.result = work
+
+    def done(self) -> bool:
+        return self.ended
 
 
 def make(kafka: FakeKafka) -> None:
@@ -114,6 +147,55 @@ def test_a_log_that_was_made_anew_and_is_shorter_stops_the_reader_by_name(read, 
     with pytest.raises(TopicMismatchError, match=r"control log app\.control\[0\] ends at offset 2, but was read to 3"):
         read(control)
     assert (control.view.leader, control.caught_up_s) == ("two", seen_s)
+
+
+@pytest.mark.parametrize("read", [ControlReader.poll, ControlReader.read_to_end], ids=["poll", "read_to_end"])
+@pytest.mark.parametrize("again", [False, True], ids=["same client", "new client"])
+def test_a_log_that_was_made_anew_and_is_longer_stops_the_reader_before_it_reads_on(read, again):
+    kafka = FakeKafka()
+    make(kafka)
+    control = reader(kafka)
+    write(kafka, Leader(1, "one"))
+    control.read_to_end()
+    seen_s = control.caught_up_s
+    kafka.recreate(TOPIC)
+    write(kafka, Leader(1, "three"), Leader(2, "three"), Leader(3, "three"))
+    kafka.clock.advance(COMPARE_S)
+    if again:
+        control.close()
+    with pytest.raises(TopicMismatchError, match=r"control log app\.control\[0\] was made anew .*stop all processes"):
+        read(control)
+    assert (control.view.leader, control.caught_up_s) == ("one", seen_s)
+
+
+def test_who_must_not_wait_hears_of_a_log_that_was_made_anew_when_the_answer_has_come():
+    kafka = FakeKafka()
+    make(kafka)
+    spawned = Spawned()
+    control = ControlReader(kafka, "app", "reader", kafka.clock, spawned)
+    write(kafka, Leader(1, "one"))
+    control.read_to_end()
+    kafka.recreate(TOPIC)
+    kafka.clock.advance(COMPARE_S)
+    write(kafka, *(Leader(1, "one") for _ in range(5)))
+    control.poll()
+    control.poll()
+    assert len(spawned.works) == 1
+    spawned.finish()
+    with pytest.raises(TopicMismatchError, match="was made anew"):
+        control.poll()
+
+
+def test_a_question_for_the_topic_that_has_no_answer_stops_nobody():
+    kafka = FakeKafka()
+    make(kafka)
+    control = reader(kafka)
+    control.read_to_end()
+    write(kafka, Leader(1, "one"))
+    kafka.fail_next("describe", KafkaUnavailableError("no broker"))
+    kafka.clock.advance(COMPARE_S)
+    control.poll()
+    assert control.view.leader == "one"
 
 
 def test_a_log_of_which_all_is_read_is_not_taken_for_another():

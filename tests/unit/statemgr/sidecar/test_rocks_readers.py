@@ -12,6 +12,7 @@ import pytest
 
 from statemgr.errors import IncompatibleStoreError, NoSuchCopyError, StoreLockedError
 from statemgr.layout import HOT_KEY, MIGRATION_KEY, SECONDARY_DIRECTORY, store_directory
+from statemgr.sidecar import rocks_readers
 from statemgr.sidecar.rocks_readers import RocksReaders
 from statemgr.store import META_KEY, RocksBackend, StoreMeta
 from statemgr.types import TaskId
@@ -62,6 +63,30 @@ def test_what_an_owner_wrote_last_is_seen_after_it_has_closed_the_store(readers,
     early.catch_up()
     assert (early.meta().offset, early.get_many([b"key", b"other"])) == (3, [b"3", b"1"])
     early.close()
+
+
+def test_a_store_that_is_being_filled_is_read_as_far_as_it_is_in_files_and_followed_into_use(readers, backend):
+    store = backend.open(TASK, 1, filling=True)
+    store.write([(b"key", b"1")], meta(1))
+    store.begin_flush()
+    store.finish_flush()
+    store.write([(b"key", b"2")], meta(2))
+    early = readers.open(TASK, 1)
+    assert (early.meta().offset, early.get_many([b"key"])) == (1, [b"1"])
+    (store,) = backend.filled([(TASK, 1)])
+    early.catch_up()
+    assert (early.meta().offset, early.get_many([b"key"])) == (2, [b"2"])
+    store.write([(b"key", b"3")], meta(3))
+    early.catch_up()
+    assert (early.meta().offset, early.get_many([b"key"])) == (3, [b"3"])
+    early.close()
+
+
+def test_all_readers_share_one_cache(readers, backend):
+    backend.open(TASK, 1).close()
+    reader = readers.open(TASK, 1)
+    assert reader._property("rocksdb.block-cache-capacity") == rocks_readers.CACHE_BYTES
+    reader.close()
 
 
 @pytest.mark.slow

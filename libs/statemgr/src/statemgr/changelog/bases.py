@@ -68,30 +68,46 @@ def _read(backend: StoreBackend, task: TaskId, epoch: int) -> Base | None:
 
 
 def carry_out(
-    decision: UseBase | RestoreFully | Fresh, backend: StoreBackend, task: TaskId, epoch: int, base: Base | None
+    decision: UseBase | RestoreFully | Fresh,
+    backend: StoreBackend,
+    task: TaskId,
+    epoch: int,
+    base: Base | None,
+    *,
+    filling: bool,
 ) -> tuple[Store, Source]:
     """Turn the base, which is closed or used up, into the open store of ``epoch`` that the changelog goes into.
 
     A base of a former epoch is forked, so that no directory is ever used by two epochs (R8); the former one stays
     until the restore is complete.
+
+    Args:
+        decision: what to make of the base.
+        backend: where the stores are.
+        task: whose.
+        epoch: the owner's epoch.
+        base: the newest complete store; None if there is none.
+        filling: whether there is much to write.
     """
     if isinstance(decision, UseBase) and base is not None:
-        if base.epoch == epoch:
+        if base.epoch == epoch and not filling:
             return base.store, Source.TAIL
         base.store.close()
-        backend.fork(task, base.epoch, epoch)
-        return backend.open(task, epoch), Source.TAIL
+        if base.epoch != epoch:
+            backend.fork(task, base.epoch, epoch)
+        return backend.open(task, epoch, filling=filling), Source.TAIL
     if base is not None:
         base.store.close()
     backend.destroy(task, epoch)
-    return backend.open(task, epoch), Source.FRESH if isinstance(decision, Fresh) else Source.FULL
+    came_from = Source.FRESH if isinstance(decision, Fresh) else Source.FULL
+    return backend.open(task, epoch, filling=filling), came_from
 
 
-def start_over(backend: StoreBackend, task: TaskId, epoch: int, store: Store) -> Store:
-    """Replace a store by an empty one of the same epoch."""
+def start_over(backend: StoreBackend, task: TaskId, epoch: int, store: Store, *, filling: bool) -> Store:
+    """Replace a store by an empty one of the same epoch; ``filling``: there is much to write."""
     store.close()
     backend.destroy(task, epoch)
-    return backend.open(task, epoch)
+    return backend.open(task, epoch, filling=filling)
 
 
 def drop_superseded(backend: StoreBackend, task: TaskId, epoch: int) -> None:

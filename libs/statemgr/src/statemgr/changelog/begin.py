@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from statemgr.changelog import bases
-from statemgr.changelog.model import RestoreSettings
+from statemgr.changelog.model import FILL_FROM_RECORDS, RestoreSettings
 from statemgr.changelog.tail import Tail
 from statemgr.clock import Clock
 from statemgr.decisions import (
@@ -73,15 +73,34 @@ def begin_task(around: Surroundings, consumer: Consumer, task: TaskId, epoch: in
     meta = base.meta if base is not None else None
     decision, bounds = decide_when_known(around, consumer, source, meta, epoch)
     log.info("%s@%s: %s", task, epoch, explain(decision))
-    store, came_from = bases.carry_out(decision, around.backend, task, epoch, base)
-    around.opened.callback(store.close)
-    tail = Tail(task, epoch, source, around.topic.topic_id, chunk_bytes, around.clock.wall_ms)
     if isinstance(decision, UseBase):
-        tail.begin(store, came_from, decision.from_offset, bounds.end, meta)
+        start = decision.from_offset
     else:
         warn_of_lost_start(source, bounds)
-        tail.begin(store, came_from, bounds.start, bounds.end, None)
+        start, meta = bounds.start, None
+    filling = is_long(start, bounds.end)
+    store, came_from = bases.carry_out(decision, around.backend, task, epoch, base, filling=filling)
+    around.opened.callback(store.close)
+    tail = Tail(task, epoch, source, around.topic.topic_id, chunk_bytes, around.clock.wall_ms)
+    tail.begin(store, came_from, start, bounds.end, meta, filling=filling)
     return tail
+
+
+def is_long(start: int, end: int) -> bool:
+    """Whether offsets ``start`` … ``end`` − 1 are so many that the store is better opened for filling."""
+    return end - start >= FILL_FROM_RECORDS
+
+
+def take_into_use(around: Surroundings, tails: Iterable[Tail]) -> None:
+    """Make the stores of finished tails ready for reads, and certain to survive this process.
+
+    Raises:
+        StoreWriteError: a store can't be used further.
+    """
+    filled = [tail for tail in tails if tail.filling]
+    for tail, store in zip(filled, around.backend.filled([(each.task, each.epoch) for each in filled]), strict=True):
+        around.opened.callback(store.close)
+        tail.store = store
 
 
 def ask_bounds(around: Reading, consumer: Consumer, source: TopicPartition) -> Bounds | None:

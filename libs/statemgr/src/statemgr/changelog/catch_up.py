@@ -74,10 +74,9 @@ def catch_up(
             raise StaleBaseError(f"the layers of {task}@{epoch} are no base: {explain(decision)}")
         tail = Tail(task, epoch, source, topic.topic_id, TAIL_BATCH_BYTES, around.clock.wall_ms)
         tail.begin(store, Source.TAIL, decision.from_offset, bounds.end, meta)
-        done: list[RestoredTask] = []
-        Follower(around, reader, _overtaken, lambda each: done.append(each.finish()), on_progress).run([tail])
+        Follower(around, reader, _overtaken, Tail.finish, on_progress).run([tail])
         log.info("%s@%s caught up over its layers: %d records", task, epoch, tail.records)
-        return done[0]
+        return tail.restored()
 
 
 def _overtaken(tail: Tail, bounds: Bounds, cause: InputLostError) -> None:

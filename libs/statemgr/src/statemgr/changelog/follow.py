@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 from statemgr.changelog import bases
-from statemgr.changelog.begin import Reading, Surroundings, ask_bounds, warn_of_lost_start
+from statemgr.changelog.begin import Reading, Surroundings, ask_bounds, is_long, warn_of_lost_start
 from statemgr.changelog.model import RestoreProgress, Source
 from statemgr.changelog.patience import Patience, Verdict
 from statemgr.changelog.tail import Tail
 from statemgr.decisions import base_age_limit_ms, delete_retention_ms
 from statemgr.errors import InputLostError, RestoreStalledError
-from statemgr.kafka.ports import Bounds, Consumer, Kafka
+from statemgr.kafka.ports import Bounds, Consumer, Kafka, Message
 
 log = logging.getLogger(__name__)
 
@@ -105,10 +106,10 @@ class Follower:
             messages = self._reader.consumer.consume(settings.batch_records, settings.poll_s)
         except InputLostError as error:
             return self._truncated(error)
-        for message in messages:
-            tail = pending.get(message.partition())
+        for partition, run in groupby(messages, _partition):
+            tail = pending.get(partition)
             if tail is not None:
-                tail.add(message.offset(), message.key(), message.value())
+                tail.add(list(run))
         moved = bool(messages)
         for tail in pending.values():
             moved |= tail.pass_markers(self._reader.consumer.position(tail.partition))
@@ -162,6 +163,10 @@ class Follower:
         return self._around.clock.monotonic_s()
 
 
+def _partition(message: Message) -> int:
+    return message.partition()
+
+
 def _end_of_log(bounds: Bounds) -> int:
     return bounds.end
 
@@ -187,9 +192,10 @@ def start_over(around: Surroundings, end: Callable[[Bounds], int] = _end_of_log)
             "%s now holds %d … %d, %s wanted %d: starting over (%d of %d)",
             *(tail.partition, bounds.start, bounds.end, tail.task, tail.next, tail.restarts, allowed),
         )
-        store = bases.start_over(around.backend, tail.task, tail.epoch, tail.store)
+        filling = is_long(bounds.start, end(bounds))
+        store = bases.start_over(around.backend, tail.task, tail.epoch, tail.store, filling=filling)
         around.opened.callback(store.close)
-        tail.begin(store, Source.FULL, bounds.start, end(bounds), None)
+        tail.begin(store, Source.FULL, bounds.start, end(bounds), None, filling=filling)
         warn_of_lost_start(tail.partition, bounds)
 
     return overtaken

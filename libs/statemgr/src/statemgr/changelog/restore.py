@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from statemgr.changelog import bases
-from statemgr.changelog.begin import Surroundings, begin_task
+from statemgr.changelog.begin import Surroundings, begin_task, take_into_use
 from statemgr.changelog.follow import Follower, Reader, ignore, never, start_over
 from statemgr.changelog.model import MIN_CHUNK_BYTES, RestoredTask, RestoreProgress, RestoreSettings
 from statemgr.changelog.tail import Tail
@@ -80,20 +80,10 @@ def restore(
         with Reader(kafka, name) as reader:
             chunk = max(MIN_CHUNK_BYTES, around.settings.chunk_bytes // max(1, len(targets)))
             tails = [begin_task(around, reader.consumer, task, epoch, chunk) for task, epoch in targets.items()]
-            finishing = _Finishing(backend)
-            Follower(around, reader, start_over(around), finishing, on_progress).run(tails)
+            Follower(around, reader, start_over(around), Tail.finish, on_progress).run(tails)
+        take_into_use(around, tails)
+        for tail in tails:
+            bases.drop_superseded(backend, tail.task, tail.epoch)
+            log.info("%s@%s restored: %s, %d records", tail.task, tail.epoch, tail.came_from, tail.records)
         opened.pop_all()  # success: the stores stay open, they are the caller's now
-        return finishing.restored
-
-
-class _Finishing:
-    """Takes up the tasks that have the end of their changelog."""
-
-    def __init__(self, backend: StoreBackend) -> None:
-        self._backend = backend
-        self.restored: dict[TaskId, RestoredTask] = {}
-
-    def __call__(self, tail: Tail) -> None:
-        self.restored[tail.task] = tail.finish()
-        bases.drop_superseded(self._backend, tail.task, tail.epoch)
-        log.info("%s@%s restored: %s, %d records", tail.task, tail.epoch, tail.came_from, tail.records)
+    return {tail.task: tail.restored() for tail in tails}

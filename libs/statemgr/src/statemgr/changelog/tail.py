@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from zlib import crc32
 
 from statemgr.changelog.model import RestoredTask, Source
 from statemgr.errors import CodecError
-from statemgr.layout import PROGRESS_KEY, store_key
+from statemgr.kafka.ports import Message
+from statemgr.layout import BIN_PREFIXES, PROGRESS_KEY, store_key
 from statemgr.progress import Progress, decode_progress
 from statemgr.store.base import EMPTY_OFFSET, Store, StoreMeta
 from statemgr.types import TaskId, TopicPartition
 
 _SHORTEST_KEY = len(PROGRESS_KEY)
+_STORED_PROGRESS = store_key(PROGRESS_KEY)
 
 
 class Tail:
@@ -48,7 +51,9 @@ class Tail:
         self.bytes = 0
         self.restarts = 0
 
-    def begin(self, store: Store, came_from: Source, start: int, end: int, base: StoreMeta | None) -> None:
+    def begin(
+        self, store: Store, came_from: Source, start: int, end: int, base: StoreMeta | None, *, filling: bool = False
+    ) -> None:
         """Apply offsets ``start`` … ``end`` − 1 to ``store``, which is complete up to ``start`` − 1.
 
         Args:
@@ -57,8 +62,10 @@ class Tail:
             start: first offset to apply.
             end: offset after the last one.
             base: meta of what is in the store; None if it is empty.
+            filling: whether ``store`` was opened for filling.
         """
         self.store = store
+        self.filling = filling
         self.came_from = came_from
         self.next = start
         self.end = end
@@ -72,28 +79,40 @@ class Tail:
         """Offsets ahead, markers included."""
         return max(0, self.end - self.next)
 
-    def add(self, offset: int, key: bytes | None, value: bytes | None) -> None:
-        """Take the next record; one outside of what is still to be read is ignored.
+    def add(self, messages: Sequence[Message]) -> None:
+        """Take the partition's next records; those outside of what is still to be read are ignored.
+
+        They are taken as columns, because a restore's rate is that of this loop: with a call for each record it was
+        two thirds of the time.
+
+        Args:
+            messages: at least one, in the order of their offsets.
 
         Raises:
-            CodecError: the record is none that a changelog can hold.
+            CodecError: a record is none that a changelog can hold.
             StoreWriteError: the store can't be written.
         """
-        if not self.next <= offset < self.end:
-            return
-        if key is None or len(key) < _SHORTEST_KEY:
-            raise CodecError(f"{self._at(offset)} has key {key!r}; a changelog key begins with a 2-byte table id")
-        self.next = offset + 1
-        size = len(key) + (len(value) if value is not None else 0)
-        self.records += 1
+        if messages[0].offset() < self.next or messages[-1].offset() >= self.end:
+            messages = [message for message in messages if self.next <= message.offset() < self.end]
+            if not messages:
+                return
+        maybe_keys = [message.key() for message in messages]
+        keys = [key for key in maybe_keys if key is not None and len(key) >= _SHORTEST_KEY]
+        if len(keys) < len(maybe_keys):
+            raise self._no_key(messages)
+        values = [message.value() for message in messages]
+        chunk = self._chunk
+        chunk.update(zip([BIN_PREFIXES[crc32(key) & 0xFF] + key for key in keys], values, strict=True))
+        size = sum(map(len, keys)) + sum(map(len, filter(None, values)))
+        last = messages[-1].offset()
+        self.next = last + 1
+        self.records += len(keys)
         self.bytes += size
-        if key == PROGRESS_KEY:
-            self.progress = self._decode(offset, value)
-            return
-        self._chunk[store_key(key)] = value
         self._waiting_bytes += size
+        if _STORED_PROGRESS in chunk:
+            self.progress = self._decode(last, chunk.pop(_STORED_PROGRESS))
         if self._waiting_bytes >= self._chunk_bytes:
-            self._flush(offset, self._as_of_ms)
+            self._flush(last, self._as_of_ms)
 
     def pass_markers(self, position: int | None) -> bool:
         """Follow the reader's position past offsets that carry no record; whether it moved."""
@@ -102,9 +121,12 @@ class Tail:
         self.next = min(position, self.end)
         return True
 
-    def finish(self) -> RestoredTask:
+    def finish(self) -> None:
         """Write what waits, with the end as the offset that the store is complete up to."""
         self._flush(max(self.end - 1, EMPTY_OFFSET), self._wall_ms())
+
+    def restored(self) -> RestoredTask:
+        """What came of it, with the store as it is now."""
         return RestoredTask(
             self.task, self.epoch, self.store, self.progress, self.came_from, self.records, self.restarts
         )
@@ -116,12 +138,17 @@ class Tail:
         self._waiting_bytes = 0
 
     def _decode(self, offset: int, value: bytes | None) -> Progress:
+        at = f"the last progress record of {self.partition} up to offset {offset}"
         if value is None:
-            raise CodecError(f"{self._at(offset)} deletes the progress record, which nothing of this library does")
+            raise CodecError(f"{at} is a delete, which nothing of this library writes")
         try:
             return decode_progress(value)
         except CodecError as error:
-            raise CodecError(f"{self._at(offset)}: {error}") from error
+            raise CodecError(f"{at}: {error}") from error
 
-    def _at(self, offset: int) -> str:
-        return f"changelog record {self.partition} offset {offset}"
+    def _no_key(self, messages: Sequence[Message]) -> CodecError:
+        wrong = next(each for each in messages if each.key() is None or len(each.key() or b"") < _SHORTEST_KEY)
+        return CodecError(
+            f"changelog record {self.partition} offset {wrong.offset()} has key {wrong.key()!r}; a changelog key "
+            "begins with a 2-byte table id"
+        )

@@ -134,7 +134,7 @@ class ConfluentConsumer:
             messages = self._read(1, timeout_s)
             if messages and wanted > 1:
                 messages += self._read(wanted - 1, 0)
-        if any(message.error() is not None for message in messages):
+        if any(map(ClientMessage.error, messages)):
             messages = self._without_errors(messages)
         if self._doubtful:
             self._look_for_missing()

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
-from statemgr.changelog.begin import Surroundings, warn_of_lost_start
+from statemgr.changelog.begin import Surroundings, is_long, take_into_use, warn_of_lost_start
 from statemgr.changelog.follow import Follower, Reader, ignore, never, start_over
 from statemgr.changelog.model import RestoreProgress, RestoreSettings, Source
 from statemgr.changelog.tail import Tail
@@ -69,13 +69,15 @@ def build_scratch(
         place, source = scratch_task(task), TopicPartition(topic.name, task.partition)
         with Reader(kafka, name) as reader:
             bounds = reader.consumer.bounds(source, around.settings.bounds_timeout_s)
-            store = backend.open(place, epoch)
+            filling = is_long(bounds.start, cut + 1)
+            store = backend.open(place, epoch, filling=filling)
             opened.callback(store.close)
             warn_of_lost_start(source, bounds)
             tail = Tail(place, epoch, source, topic.topic_id, around.settings.chunk_bytes, around.clock.wall_ms)
-            tail.begin(store, Source.FULL, bounds.start, cut + 1, None)
+            tail.begin(store, Source.FULL, bounds.start, cut + 1, None, filling=filling)
             overtaken = start_over(around, lambda _: cut + 1)
             Follower(around, reader, overtaken, Tail.finish, on_progress).run([tail])
+        take_into_use(around, [tail])
         opened.pop_all()
         log.info("scratch base of %s@%s is ready: %d records up to offset %d", task, epoch, tail.records, cut)
         return ScratchSource(tail.store, epoch, cut, lambda: drop_scratch(backend, task))

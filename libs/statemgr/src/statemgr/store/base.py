@@ -116,13 +116,27 @@ class Store(Protocol):
 class StoreBackend(Protocol):
     """Opens, lists and deletes the stores of one replica."""
 
-    def open(self, task: TaskId, epoch: int) -> Store:
+    def open(self, task: TaskId, epoch: int, *, filling: bool = False) -> Store:
         """Open a store; it is created when absent.
+
+        Args:
+            task: whose.
+            epoch: its epoch.
+            filling: for a restore: much is written and nothing is read but the meta record. What was written may be
+                lost with the process, but only the last batches of it, until :meth:`filled`.
 
         Raises:
             StoreLockedError: another holder has it open.
             CorruptStoreError: it cannot be read.
             IncompatibleStoreError: it was written with another format or other options.
+        """
+        ...
+
+    def filled(self, stores: Sequence[tuple[TaskId, int]]) -> list[Store]:
+        """End the filling of stores that are open for it: all that was written is kept, and they are open for use.
+
+        Raises:
+            StoreWriteError: a store can't be used further.
         """
         ...
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from statemgr.errors import StoreLockedError
-from statemgr.store.base import OWN_KEY_BYTES, Entry, StoreMeta
+from statemgr.store.base import OWN_KEY_BYTES, Entry, Store, StoreMeta
 from statemgr.store.scans import Pairs, Scan, ScanGuard
 from statemgr.types import TaskId
 
@@ -78,13 +78,19 @@ class MemoryBackend:
         self._contents: dict[TaskId, dict[int, _Content]] = {}
         self._open: dict[tuple[TaskId, int], MemoryStore] = {}
 
-    def open(self, task: TaskId, epoch: int) -> MemoryStore:
+    def open(self, task: TaskId, epoch: int, *, filling: bool = False) -> MemoryStore:  # noqa: ARG002 – one way to write
         """See :meth:`statemgr.store.base.StoreBackend.open`."""
         self._check_closed(task, epoch)
         content = self._contents.setdefault(task, {}).setdefault(epoch, _Content())
         store = MemoryStore(f"{task}@{epoch} (memory)", content)
         self._open[task, epoch] = store
         return store
+
+    def filled(self, stores: Sequence[tuple[TaskId, int]]) -> list[Store]:
+        """See :meth:`statemgr.store.base.StoreBackend.filled`."""
+        for at in stores:
+            self._open[at].close()
+        return [self.open(task, epoch) for task, epoch in stores]
 
     def existing(self, task: TaskId) -> list[int]:
         """See :meth:`statemgr.store.base.StoreBackend.existing`."""

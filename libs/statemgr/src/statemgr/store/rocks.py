@@ -7,6 +7,7 @@ plain iterator, and ask for its status at the end.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -19,6 +20,12 @@ from statemgr.store.base import META_FORMAT, META_KEY, OWN_KEY_BYTES, Entry, Sto
 from statemgr.store.rocks_errors import read_error, write_error
 from statemgr.store.scans import Pairs, Scan, ScanGuard
 from statemgr.types import TaskId
+
+FLUSH_POLL_S = 0.001
+"""Between two looks at a flush; a memtable takes about 50 ms."""
+
+FLUSH_TIMEOUT_S = 60.0
+"""How long a flush is looked after before it is waited for in the one call that also tells its error."""
 
 
 class RocksStore:
@@ -68,8 +75,34 @@ class RocksStore:
                 put(key, value)
         try:
             self._database.write(batch)
-            if self._memory_full():
-                self._database.flush(True)
+        except Exception as error:
+            raise write_error(error, self.task, self.epoch, str(self.directory)) from error
+        if self._memory_full():
+            self.begin_flush()
+            self.finish_flush()
+
+    def begin_flush(self) -> None:
+        """Have the background threads write what is in memory to table files.
+
+        Raises:
+            StoreWriteError: the store can't be used further.
+        """
+        try:
+            self._database.flush(False)
+        except Exception as error:
+            raise write_error(error, self.task, self.epoch, str(self.directory)) from error
+
+    def finish_flush(self) -> None:
+        """Wait for it; other threads run meanwhile, which RocksDB's own waiting call would not let them.
+
+        Raises:
+            StoreWriteError: the store can't be used further.
+        """
+        try:
+            deadline = time.monotonic() + FLUSH_TIMEOUT_S
+            while self._database.property_int_value("rocksdb.num-immutable-mem-table") and time.monotonic() < deadline:
+                time.sleep(FLUSH_POLL_S)
+            self._database.flush(True)
         except Exception as error:
             raise write_error(error, self.task, self.epoch, str(self.directory)) from error
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
-from rocksdict import Rdict
+from rocksdict import Options, Rdict, WriteOptions
 
 from statemgr.errors import StopRequestedError, StoreLockedError
 from statemgr.layout import store_directory
 from statemgr.store import directories
+from statemgr.store.base import Store
 from statemgr.store.rocks import RocksStore
 from statemgr.store.rocks_errors import is_lock, read_error
 from statemgr.store.rocks_options import RocksSettings, SharedMemory, raise_file_limit
@@ -23,6 +25,12 @@ LOCK_POLL_S = 0.05
 
 def _never() -> bool:
     return False
+
+
+def _without_log() -> WriteOptions:
+    options = WriteOptions()
+    options.disable_wal = True  # type: ignore[method-assign,assignment]  # a property, whose stub knows its setter only
+    return options
 
 
 class RocksBackend:
@@ -54,16 +62,35 @@ class RocksBackend:
         self._open: dict[tuple[TaskId, int], RocksStore] = {}
         raise_file_limit()
 
-    def open(self, task: TaskId, epoch: int) -> RocksStore:
+    def open(self, task: TaskId, epoch: int, *, filling: bool = False) -> RocksStore:
         """See :meth:`statemgr.store.base.StoreBackend.open`."""
         self._check_closed(task, epoch)
         directory = store_directory(self._root, task, epoch)
         directories.prepare(directory)
-        database = self._open_database(task, epoch, directory)
+        options = self._memory.filling_options if filling else self._memory.options
+        database = self._open_database(task, epoch, directory, options)
+        if filling:
+            database.set_write_options(_without_log())
         directories.mark_again(directory)
         store = RocksStore(task, epoch, directory, database, self._memory.full, lambda: self._forget(task, epoch))
         self._open[task, epoch] = store
         return store
+
+    def filled(self, stores: Sequence[tuple[TaskId, int]]) -> list[Store]:
+        """See :meth:`statemgr.store.base.StoreBackend.filled`; their flushes run side by side."""
+        open_for_it = [self._open[at] for at in stores]
+        for store in open_for_it:
+            store.begin_flush()
+        for store in open_for_it:
+            store.finish_flush()
+            store.close()
+        with ExitStack() as on_error:
+            ready: list[Store] = []
+            for task, epoch in stores:
+                ready.append(self.open(task, epoch))
+                on_error.callback(ready[-1].close)
+            on_error.pop_all()
+        return ready
 
     def existing(self, task: TaskId) -> list[int]:
         """See :meth:`statemgr.store.base.StoreBackend.existing`."""
@@ -98,11 +125,13 @@ class RocksBackend:
         for store in list(self._open.values()):
             store.close()
 
-    def _open_database(self, task: TaskId, epoch: int, directory: Path) -> Rdict:
+    def _open_database(self, task: TaskId, epoch: int, directory: Path, options: Callable[[], Options]) -> Rdict:
         deadline = self._clock() + self._settings.lock_timeout_s
         while True:
             try:
-                return Rdict(str(directory), self._memory.options())
+                # Without the column family's own options rocksdict takes those that the store was written with, and
+                # the store gets a block cache of its own.
+                return Rdict(str(directory), options(), column_families={"default": options()})
             except Exception as error:
                 if not is_lock(error):
                     raise read_error(error, task, epoch, self.describe(task, epoch)) from error

@@ -154,7 +154,10 @@ class SecondaryStore:
         for left in reversed(range(OPEN_TRIES)):
             try:
                 return Rdict(
-                    str(self._directory), _options(cache), access_type=AccessType.secondary(str(self._scratch))
+                    str(self._directory),
+                    _options(cache),
+                    column_families={"default": _options(cache)},  # or those of the store's files, cache included
+                    access_type=AccessType.secondary(str(self._scratch)),
                 )
             except Exception as error:
                 if not left or not directories.is_store(self._directory):
@@ -180,7 +183,7 @@ def _require_store(task: TaskId, epoch: int, directory: Path) -> None:
 
 
 def _options(cache: Cache) -> Options:
-    """Options of a reader; those of the files come with the files."""
+    """Options of a reader; what concerns the files' format comes with the files."""
     table = BlockBasedOptions()
     table.set_block_cache(cache)
     table.set_bloom_filter(BLOOM_BITS_PER_KEY, False)

@@ -15,9 +15,13 @@ class ForwardingBackend:
     def __init__(self, inner: StoreBackend) -> None:
         self._inner = inner
 
-    def open(self, task: TaskId, epoch: int) -> Store:
+    def open(self, task: TaskId, epoch: int, *, filling: bool = False) -> Store:
         """See :meth:`statemgr.store.StoreBackend.open`."""
-        return self._inner.open(task, epoch)
+        return self._inner.open(task, epoch, filling=filling)
+
+    def filled(self, stores: Sequence[tuple[TaskId, int]]) -> list[Store]:
+        """See :meth:`statemgr.store.StoreBackend.filled`."""
+        return self._inner.filled(stores)
 
     def existing(self, task: TaskId) -> list[int]:
         """See :meth:`statemgr.store.StoreBackend.existing`."""
@@ -82,9 +86,13 @@ class FaultyBackend(ForwardingBackend):
         """Let the next write of any store raise ``error``; ``after``: what was to be written is written."""
         self._planned.append((error, after))
 
-    def open(self, task: TaskId, epoch: int) -> Store:
+    def open(self, task: TaskId, epoch: int, *, filling: bool = False) -> Store:
         """See :meth:`statemgr.store.StoreBackend.open`."""
-        return _FaultyStore(super().open(task, epoch), self._planned)
+        return _FaultyStore(super().open(task, epoch, filling=filling), self._planned)
+
+    def filled(self, stores: Sequence[tuple[TaskId, int]]) -> list[Store]:
+        """See :meth:`statemgr.store.StoreBackend.filled`."""
+        return [_FaultyStore(store, self._planned) for store in super().filled(stores)]
 
 
 class _FaultyStore(ForwardingStore):
