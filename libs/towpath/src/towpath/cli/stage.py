@@ -76,6 +76,7 @@ def stage(
         signal.signal(number, _leave)
     os.environ.setdefault("POLARS_MAX_THREADS", POLARS_THREADS)
     from statemgr.deathsig import die_with_parent as tie
+    from towpath.stage.collector import collect_seldom
     from towpath.stage.service import run_stage
     from towpath.stage.settings import load_settings
 
@@ -98,6 +99,7 @@ def stage(
         "http_port": http_port,
         "kafka_config": kafka_config,
     }
+    collect_seldom()
     raise typer.Exit(run_stage(load_settings(parse_pairs(option, "--option"), explicit)))
 
 
