@@ -134,7 +134,7 @@ def wire(
     preparations = Preparations(plan.name, opening, client, copies, spawn, opener.hold, clock)
     return Coordinated(
         lines.identity,
-        ControlReader(kafka, plan.app, f"{settings.replica}-control", clock),
+        ControlReader(kafka, plan.app, f"{settings.replica}-control", clock, spawn),
         Arrivals(settings.replica, opener, client, preparations, clock),
         lines.link,
         clock,
