@@ -121,8 +121,11 @@ class TimedBackend(ForwardingBackend):
         self.full = False
         self.clock = clock
 
-    def open(self, task: TaskId, epoch: int) -> Store:
-        return _TimedStore(super().open(task, epoch), self)
+    def open(self, task: TaskId, epoch: int, *, filling: bool = False) -> Store:
+        return _TimedStore(super().open(task, epoch, filling=filling), self)
+
+    def filled(self, stores: Sequence[tuple[TaskId, int]]) -> list[Store]:
+        return [_TimedStore(store, self) for store in super().filled(stores)]
 
 
 class _TimedStore(ForwardingStore):
