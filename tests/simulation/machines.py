@@ -214,6 +214,7 @@ class Machine:
             holders,
             self._state_address,
             spawn,
+            spawn,
             lambda: False,
             world.sleep,
             lambda: None,

@@ -110,6 +110,7 @@ class Cluster:
         chunk_bytes: size of a state manager's chunks; small ones make many.
         limits: the coordinator's deadlines.
         spawn: runs what replicas do beside their loops.
+        rebuild: makes scratch bases.
     """
 
     def __init__(
@@ -121,6 +122,7 @@ class Cluster:
         chunk_bytes: int = 1 << 18,
         limits: Limits = QUICK,
         spawn: Spawn = at_once,
+        rebuild: Spawn = at_once,
     ) -> None:
         self.clock = ManualClock()
         self.kafka = FakeKafka(self.clock)
@@ -134,6 +136,7 @@ class Cluster:
         self.sent: list[dict[str, Any]] = []
         self._state_dir = state_dir
         self._spawn = spawn
+        self._rebuild = rebuild
         self._settings = ServiceSettings(chunk_bytes=chunk_bytes)
         self._writer = InputWriter(self.kafka, [self.plan])
         stage = StageFacts(STAGE, TASKS, stateful=True)
@@ -179,6 +182,7 @@ class Cluster:
             {},
             lambda: f"{node.name}:1",
             self._spawn,
+            self._rebuild,
             lambda: False,
             self.clock.advance,
             lambda: None,

@@ -11,7 +11,8 @@ from statemgr.migration.ports import Pending
 T = TypeVar("T")
 
 THREADS = 2
-"""One long restore must not hold up a store that only needs to be opened."""
+"""One long restore must not hold up a store that only needs to be opened. Scratch bases, of which a
+lost holder needs many at once, are made by a pool of their own."""
 
 
 class Background:

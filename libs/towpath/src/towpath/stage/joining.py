@@ -59,12 +59,13 @@ def join(
     """
     replica, directory = settings.replica, settings.state_dir / plan.app / settings.replica
     holders: dict[str, str] = {}
-    spawn = Background(replica)
+    spawn, rebuild = Background(replica), Background(f"{replica}-rebuild")
     coordinator = CoordinatorClient(settings.coordinator or "")
     client = GrpcStateClient(lambda layer: holders.get(layer.holder, layer.address))
 
     def close() -> None:
         spawn.close()
+        rebuild.close()
         client.close()
         coordinator.close()
 
@@ -82,6 +83,7 @@ def join(
             holders,
             lambda: state_address(directory),
             spawn,
+            rebuild,
             spawn.is_closed,
             time.sleep,
             close,
@@ -100,6 +102,8 @@ class Lines:
         holders: name → address of its state manager; kept up to date by the replica.
         state_address: address of this replica's state manager; empty: it has none.
         spawn: runs what takes long.
+        rebuild: makes anew from the changelog what lost holders had: as long as a full restore for each of their tasks,
+            so apart from ``spawn``, on which other moves wait.
         abandoned: whether what still runs there is in vain.
         pause: waits that many seconds, beside the loop.
         close: lets go of what still runs there, and of the lines.
@@ -111,6 +115,7 @@ class Lines:
     holders: dict[str, str]
     state_address: Callable[[], str]
     spawn: Spawn
+    rebuild: Spawn
     abandoned: Callable[[], bool]
     pause: Callable[[float], object]
     close: Callable[[], None]
@@ -128,7 +133,7 @@ def wire(
     """The same over given lines."""
     client, spawn, abandoned, pause = lines.client, lines.spawn, lines.abandoned, lines.pause
     ownership = Ownership(plan, settings, kafka, backend, clock, metrics, abandoned, _say_nothing)
-    opening = Opening(plan, settings, kafka, backend, clock, client, ownership, spawn, abandoned, pause)
+    opening = Opening(plan, settings, kafka, backend, clock, client, ownership, lines.rebuild, abandoned, pause)
     copies = CopyMaker(client, backend, clock, spawn, opening.make_job, opening.top_up, pause)
     opener = Opener(plan, backend, opening, spawn)
     preparations = Preparations(plan.name, opening, client, copies, spawn, opener.hold, clock)

@@ -92,7 +92,7 @@ class Opening:
         clock: time.
         client: asks state managers.
         ownership: decides where a task goes on reading.
-        spawn: runs what takes long.
+        rebuild: runs the making of scratch bases.
         stopping: whether nothing is worth going on with; a replica that waits for its tasks to be moved away still
             takes up what is on its way to it.
         pause: waits that many seconds.
@@ -107,7 +107,7 @@ class Opening:
         clock: Clock,
         client: StateClient,
         ownership: Ownership,
-        spawn: Spawn,
+        rebuild: Spawn,
         stopping: Callable[[], bool],
         pause: Callable[[float], object],
     ) -> None:
@@ -118,7 +118,7 @@ class Opening:
         self._clock = clock
         self._client = client
         self._ownership = ownership
-        self._spawn = spawn
+        self._rebuild = rebuild
         self._stopping = stopping
         self._pause = pause
         self.topics: Topics | None = None
@@ -269,7 +269,7 @@ class Opening:
             self._client,
             self._clock,
             manner,
-            self._spawn,
+            self._rebuild,
             lambda: build_scratch(
                 task,
                 epoch,
