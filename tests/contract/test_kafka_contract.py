@@ -690,7 +690,7 @@ def test_warming_reads_nothing_and_takes_nothing_away(topic: str, producer: Prod
     assert consumer.consume(10, QUIET_S) == []
     consumer.add({second: 0})
     assert values(read(consumer, 1)) == [b"x"]
-    producer.warm([topic, "never-made"])
+    producer.warm([topic, "never-made"], "never-a-group")
     commit(producer, topic, 0, [b"c"])
     assert values(read(consumer, 1)) == [b"c"]
 

@@ -38,6 +38,10 @@ AT_LEAST_ONCE = replace(BACKLOG, backlog=False, outputs_wait=False)
         pytest.param(replace(BACKLOG, output_bytes=1000), True, id="output-limit"),
         pytest.param(replace(BACKLOG, output_bytes=999), False, id="below-output-limit"),
         pytest.param(replace(BACKLOG, stopping=True), True, id="stopping"),
+        pytest.param(replace(BACKLOG, backlog=False, fruitless=True), False, id="rows-that-wait-need-no-commit"),
+        pytest.param(
+            replace(BACKLOG, backlog=False, fruitless=True, open_s=0.1), True, id="what-waits-is-written-down"
+        ),
         pytest.param(AT_LEAST_ONCE, False, id="at-least-once-waits-for-the-interval"),
         pytest.param(replace(AT_LEAST_ONCE, open_s=0.1), True, id="at-least-once-interval"),
     ],

@@ -120,8 +120,13 @@ class Producer(Protocol):
         """Fence every other producer of this transactional id and wait for its transactions to end."""
         ...
 
-    def warm(self, topics: Sequence[str]) -> None:
-        """Learn the leaders of these topics' partitions ahead; takes a moment, and fails silently."""
+    def warm(self, topics: Sequence[str], group: str = "") -> None:
+        """Learn the leaders of these topics' partitions ahead; takes a moment, and fails silently.
+
+        Args:
+            topics: to be written to.
+            group: whose offsets will be sent; empty: none's.
+        """
         ...
 
     def begin(self) -> None:

@@ -82,11 +82,16 @@ class ConfluentProducer:
         self._guard.check()
         self._repeat("init_transactions", timeout_s, self._client.init_transactions, repeatable=True)
 
-    def warm(self, topics: Sequence[str]) -> None:
-        """Learn the leaders of these topics' partitions; the first record of a topic would wait for them."""
+    def warm(self, topics: Sequence[str], group: str = "") -> None:
+        """Learn the leaders of these topics' partitions, for which the first record of a topic would wait.
+
+        The first offsets of a group would wait for a consumer to be made and closed.
+        """
         with suppress(KafkaException):
             for topic in topics:
                 self._client.list_topics(topic, timeout=WARM_S)
+            if group:
+                self._group(group)
 
     def begin(self) -> None:
         """Begin a transaction."""

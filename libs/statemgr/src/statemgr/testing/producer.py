@@ -58,7 +58,7 @@ class FakeProducer:
 
         self._step("init_transactions", act)
 
-    def warm(self, topics: Sequence[str]) -> None:
+    def warm(self, topics: Sequence[str], group: str = "") -> None:
         """Nothing is cold here."""
 
     def begin(self) -> None:

@@ -64,6 +64,15 @@ class KeyedProcess:
         self._schema = dict(schema)
         self.state_table = table
 
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """Columns that come out."""
+        return self._schema
+
+    def by(self, function: RowFunction) -> KeyedProcess:
+        """The same operator with another function."""
+        return KeyedProcess(self._keys, function, self._schema, self.state_table)
+
     def state_keys(self, frame: pl.DataFrame) -> list[bytes]:
         """See :class:`towpath.operators.keyed.Keyed`."""
         return key_bytes(frame, self._keys)

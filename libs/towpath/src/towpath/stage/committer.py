@@ -65,6 +65,13 @@ class Committer:
         self._topics = topics
         self._shown, self._shown_s = {}, float("-inf")
 
+    def put_off_offsets(self) -> None:
+        """Show no newer offsets for an interval: tasks have just come, and their first outputs are waited for.
+
+        A stateless stage's offsets, which are its progress, stay part of every transaction.
+        """
+        self._shown_s = self._clock.monotonic_s()
+
     def offsets_due(self, tasks: Collection[OwnedTask]) -> bool:
         """Whether the group is to show newer offsets now."""
         now_s = self._clock.monotonic_s()

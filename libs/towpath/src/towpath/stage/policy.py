@@ -66,6 +66,7 @@ class TransactionFacts:
         backlog: the poll brought so much that more is certainly waiting.
         outputs_wait: readers see some of the outputs only after the commit.
         stopping: the replica was asked to stop.
+        fruitless: there is nothing in it for a reader or a store: all rows that were read wait for their state.
     """
 
     open: bool
@@ -75,13 +76,14 @@ class TransactionFacts:
     backlog: bool
     outputs_wait: bool
     stopping: bool
+    fruitless: bool = False
 
 
 def should_commit(facts: TransactionFacts, limits: CommitLimits) -> bool:
-    """Whether the open transaction ends now."""
+    """Whether the open transaction ends now; a fruitless one may wait, or what comes next would wait for its commit."""
     if not facts.open:
         return False
-    if facts.stopping or (facts.outputs_wait and not facts.backlog):
+    if facts.stopping or (facts.outputs_wait and not facts.backlog and not facts.fruitless):
         return True
     return (
         facts.open_s >= limits.interval_s

@@ -24,7 +24,7 @@ from statemgr.errors import (
     StopRequestedError,
 )
 from statemgr.kafka.ports import Kafka, Message
-from statemgr.layout import control_topic, transactional_id
+from statemgr.layout import consumer_group, control_topic, transactional_id
 from statemgr.state import TaskState
 from statemgr.store import StoreBackend
 from statemgr.types import TopicPartition
@@ -368,7 +368,8 @@ class Replica:
             self._commit(facts=facts)
         # A newcomer's first row must not wait for metadata and connections, which take up to a second.
         self._consumer.warm([at for partition in range(topics.tasks) for at in topics.inputs_of(partition)])
-        self._transactor.warm([*topics.infos, control_topic(self._plan.app)])
+        group = consumer_group(self._plan.app, self._plan.name)
+        self._transactor.warm([*topics.infos, control_topic(self._plan.app)], group)
 
     def _follow(self, coordinated: Coordinated) -> None:
         """Let go of tasks that are no longer ours, and take those that are now."""
@@ -378,6 +379,8 @@ class Replica:
             self._tasks[task.id.partition] = task
             self._consumer.add(task.reads_from())
             log.info("owns", task=str(task.id), epoch=task.epoch, complete=task.migration is None)
+        if changes.arrived:
+            self._committer.put_off_offsets()
         if changes.leaving or changes.facts:
             self._commit(leaving=changes.leaving, facts=changes.facts)
             coordinated.committed(changes.facts)
@@ -450,14 +453,18 @@ class Replica:
         self._backoff_s = FIRST_BACKOFF_S
 
     def _facts(self) -> TransactionFacts:
+        dirty_entries = sum(state.dirty_entries for state in self._states().values())
+        output_bytes = self._processor.output_bytes
+        waiting = any(task.parking is not None and task.parking.rows for task in self._tasks.values())
         return TransactionFacts(
             open=self._transactor.open,
             open_s=self._transactor.open_s,
-            dirty_entries=sum(state.dirty_entries for state in self._states().values()),
-            output_bytes=self._processor.output_bytes,
+            dirty_entries=dirty_entries,
+            output_bytes=output_bytes,
             backlog=self._backlog,
             outputs_wait=self._outputs_wait,
             stopping=self._controls.stopping() and self._coordinated is None,
+            fruitless=waiting and not dirty_entries and not output_bytes,
         )
 
     @property
@@ -485,6 +492,8 @@ class Replica:
     def _breath_left_s(self) -> float:
         now_s = self._clock.monotonic_s()
         waited_for = any(task.parking is not None and task.parking.ready for task in self._tasks.values())
+        if waited_for and self._transactor.open:
+            return 0.0  # the commit is still to come that the distance is for
         busy_s = 0.0 if waited_for else self._busy_s  # rows that have waited for their state wait no longer than that
         return breath_s(now_s - self._batch_s, now_s - self._end_s, self._batch_interval_s, busy_s, self._more)
 
@@ -500,9 +509,11 @@ class Replica:
         return alert_batch_records(self._batch_records, least, self._pace)
 
     def _poll_timeout_s(self) -> float:
+        longest_s = ALERT_S if self._watchful or self._copying else IDLE_WAIT_S
         if not self._transactor.open:
-            return ALERT_S if self._watchful or self._copying else IDLE_WAIT_S
-        return 0.0 if self._backlog else max(LEAST_WAIT_S, self._limits.interval_s - self._transactor.open_s)
+            return longest_s
+        left_s = max(LEAST_WAIT_S, self._limits.interval_s - self._transactor.open_s)
+        return 0.0 if self._backlog else min(longest_s, left_s)
 
     def _states(self) -> dict[int, TaskState]:
         return {partition: task.state for partition, task in self._tasks.items() if task.state is not None}

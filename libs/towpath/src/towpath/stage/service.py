@@ -24,6 +24,7 @@ from towpath.stage.metrics import StageMetrics
 from towpath.stage.replica import Controls, Replica
 from towpath.stage.settings import StageSettings
 from towpath.stage.signals import StopSignals
+from towpath.stage.warm_up import warm_up
 
 log = structlog.get_logger()
 
@@ -75,6 +76,7 @@ def _run(plan: StagePlan, settings: StageSettings, signals: StopSignals) -> int:
     log.info("starting", app=plan.app, tasks_of=tasks_of, http=port)
     watchdog = threading.Thread(target=_watch, args=(replica, clock, settings.stall_s, stop), daemon=True)
     watchdog.start()
+    warm_up(plan, settings)
     try:
         replica.run()
     except (StateError, TowpathError) as error:

@@ -96,11 +96,12 @@ class Transactor:
         if self._outside:
             self._outputs = self._kafka.producer(transactional_id=None, name=f"{self._replica}-outputs")
 
-    def warm(self, topics: Sequence[str]) -> None:
-        """Make the first records of these topics as quick as later ones."""
-        for producer in (self._producer, self._outputs):
-            if producer is not None:
-                producer.warm(topics)
+    def warm(self, topics: Sequence[str], group: str) -> None:
+        """Make the first records of these topics, and the first offsets of the group, as quick as later ones."""
+        if self._producer is not None:
+            self._producer.warm(topics, group)
+        if self._outputs is not None:
+            self._outputs.warm(topics)
 
     def outputs(self, *, inner: bool) -> Producer:
         """Producer for outputs; begins the transaction.
