@@ -25,7 +25,7 @@ class RestoreSettings:
         batch_records: records taken at once: few enough to be still in the processor's cache when they are written
             (at 20,000 instead the loop takes 1.3 times as long).
         chunk_bytes: keys and values waiting to be written, over all tasks together; as Python objects about three
-            times that.
+            times that. Few enough, too, for the processor's cache.
         max_restarts: how often a task may start over because the log start overtook the reader.
     """
 
@@ -34,7 +34,7 @@ class RestoreSettings:
     poll_s: float = 0.25
     bounds_timeout_s: float = 10.0
     batch_records: int = 5_000
-    chunk_bytes: int = 16 * 1024 * 1024
+    chunk_bytes: int = 1024 * 1024
     max_restarts: int = 5
 
 
