@@ -48,7 +48,7 @@ LAZILY = Flavour(MOVES, Strategy.LAZY)
 SLOWLY = Flavour({**MOVES, **SLOW_HOLDERS}, Strategy.LAZY)
 CRASHING = Flavour(CRASHES)
 STANDING_STILL = Flavour(ZOMBIES)
-LATE_MARKERS = Flavour(MOVES, Strategy.REPLAY, records=160, marker_lag_s=0.8)
+LATE_MARKERS = Flavour(MOVES, Strategy.RESTART, records=160, marker_lag_s=0.3)
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,7 @@ STRATEGIES = (
     (Strategy.PRECOPY, 2),
     (Strategy.STANDBY, 1),
     (Strategy.REPLAY, 1),
+    (Strategy.RESTART, 2),
 )
 """With their weights; those with partial state have the most states, and so get the most runs."""
 
@@ -147,6 +148,7 @@ class _Choice:
             strategy=self._strategy or chosen,
             priority=rng.random() < 0.7,
             look_ahead=rng.random() < 0.8,
+            key_filter=rng.random() < 0.3,
             pacing=rng.choice((0.05, 0.25, 1.0)),
             bins=rng.choice((1, 8, 8, 32, 256)),
         )

@@ -6,12 +6,14 @@ import random
 
 import pytest
 
+from statemgr.control.records import Strategy
 from tests.simulation.clocks import ProcessClock
 from tests.simulation.lanes import Process
 from tests.simulation.load import plan_load
 from tests.simulation.network import Network, Weather
 from tests.simulation.oracle import compute, differences
 from tests.simulation.rows import IDLE, Output, Record, Row, decode_output, decode_record, encode_output, encode_record
+from tests.simulation.schedule import plan
 from tests.simulation.world import SimulationError, World
 
 INPUT = [
@@ -165,3 +167,10 @@ def test_the_oracle_complains(spoil: object, complaint: str) -> None:
     expected = compute(INPUT)
     assert callable(spoil)
     assert any(complaint in text for text in differences(0, expected, spoil(expected.outputs)))
+
+
+def test_schedules_draw_every_strategy_and_both_positions_of_every_switch() -> None:
+    manners = [plan(seed).manner for seed in range(200)]
+    assert {manner.strategy for manner in manners} == set(Strategy)
+    for switch in ("priority", "look_ahead", "key_filter"):
+        assert {getattr(manner, switch) for manner in manners} == {True, False}

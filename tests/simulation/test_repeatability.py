@@ -59,4 +59,11 @@ def test_nothing_strikes_once_it_is_calm(kind: Kind) -> None:
 
 
 def test_somebody_stays_though_the_last_one_leaves_when_it_is_calm_already() -> None:
-    run_seed(401_951)
+    """One of two is to leave within a second; the other is lost, and then it is calm."""
+    planned = plan(MOVES)
+    scale = Strike(planned.calm_s - 0.002, Kind.SCALE, {"whom": 0, "replicas": 1, "manner": None})
+    lost = Strike(planned.calm_s - 0.001, Kind.HOLDER_LOST, {"whom": 0})
+    history = run_seed(MOVES, schedule=replace(planned, replicas=2, strikes=(scale, lost), reactions={})).history
+    calm_s = next(event.at_s for event in history if (event.actor, event.what) == ("schedule", "calm"))
+    left_s = next(event.at_s for event in history if event.what == "asked to stop (SIGTERM)")
+    assert calm_s < left_s
