@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
+from zlib import crc32
 
 from statemgr.codecs import ValueCodec, bytes_codec, json_codec
 from statemgr.errors import StoreWriteError
-from statemgr.layout import store_key
+from statemgr.layout import BIN_PREFIXES
 from statemgr.migration.layered import LayeredStore
 from statemgr.store.base import Entry, Store, StoreMeta
 from statemgr.table import TableSpec, ValueTable
@@ -161,7 +162,7 @@ class TaskState:
             StoreWriteError: the task can't go on here; the changelog has its state.
         """
         try:
-            self._store.write([*((store_key(key), value) for key, value in self._pending), *extra], meta)
+            self._store.write([*_stored(self._pending), *extra], meta)
         except StoreWriteError as error:
             raise StoreWriteError(f"task {self.task} stops: {error}") from error
         self._pending = []
@@ -178,6 +179,12 @@ class TaskState:
         """Drop the caches and close the store; uncommitted changes are gone."""
         self.discard()
         self._store.close()
+
+
+def _stored(entries: Sequence[Entry]) -> list[Entry]:
+    """Changelog entries under their store keys: :func:`statemgr.layout.store_key` without a call for each."""
+    bins = BIN_PREFIXES
+    return [(bins[crc32(key) & 0xFF] + key, value) for key, value in entries]
 
 
 def _check_distinct(tables: Sequence[TableSpec[Any]]) -> None:

@@ -152,3 +152,19 @@ def test_an_inner_edge_with_other_columns_stops_the_stage_and_names_the_topic() 
     (value,) = encode_frames(pl.DataFrame({"former": ["a"]}))
     with pytest.raises(StageStoppedError, match=rf"{edge.topic}: .* has the columns .*former"):
         Intake(plan).read([Plain(value, 0, topic=edge.topic)])
+
+
+class Unasked(Plain):
+    """A message whose key nobody may ask for."""
+
+    def key(self) -> bytes | None:
+        raise AssertionError("the key was read")
+
+
+def test_keys_are_read_only_where_the_input_has_a_use_for_them() -> None:
+    plan = pass_stage()
+    assert rows(Intake(plan).read([Unasked(bid(7), 0)]).frame) == [(0, 7)]
+    with_key = replace(plan.inputs[0], key_column="name")
+    frame = Intake(replace(plan, inputs=(with_key,))).read([Plain(bid(7), 0, key=b"seven")]).frame
+    assert frame is not None
+    assert frame.get_column("name").to_list() == ["seven"]

@@ -45,7 +45,9 @@ class KeyedCount:
 
     def _grouped(self, frame: pl.DataFrame) -> pl.DataFrame:
         """One row per distinct key of each task, tasks in blocks."""
-        totals = [pl.len().cast(pl.Int64).alias(_ADDED), _events(frame).sum().alias(EVENTS)]
+        added = pl.len().cast(pl.Int64)
+        # A sum over ones would be taken group by group, in a way that is not vectorised.
+        totals = [added.alias(_ADDED), (pl.col(EVENTS).sum() if EVENTS in frame.columns else added).alias(EVENTS)]
         if SCHED in frame.columns:
             totals += [pl.col(SCHED).min(), _newest(frame).max().alias(SCHED_NEWEST)]
         return frame.group_by([PARTITION, *self._keys], maintain_order=True).agg(totals).sort(PARTITION)

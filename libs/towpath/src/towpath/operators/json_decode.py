@@ -111,7 +111,7 @@ class JsonDecoder:
         """
         decode = self._row
         try:
-            rows = [decode(value) for value in values]  # type: ignore[arg-type]  # None raises TypeError
+            rows = list(map(decode, values))  # type: ignore[arg-type]  # None raises TypeError
             return Decoded(self._frame(rows, keys), np.ones(len(rows), np.int64), [])
         except (*_BROKEN, *_DOES_NOT_FIT):
             return self._decode_singly(values, keys)
@@ -120,7 +120,9 @@ class JsonDecoder:
         columns = [
             pl.Series(name, list(map(get, rows)), dtype=dtype, strict=True) for name, dtype, get in self._columns
         ]
-        frame = pl.DataFrame(columns).with_columns(pl.col(field).alias(name) for name, field in self._copies.items())
+        frame = pl.DataFrame(columns)
+        if self._copies:
+            frame = frame.with_columns(pl.col(field).alias(name) for name, field in self._copies.items())
         if self._key_column is None:
             return frame
         text = [None if key is None else key.decode() for key in keys]

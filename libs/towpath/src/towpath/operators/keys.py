@@ -43,10 +43,10 @@ def key_bytes(frame: pl.DataFrame, columns: Sequence[str]) -> list[bytes]:
     Raises:
         ValueError: a key column holds a null; :func:`null_keys` finds such rows first.
     """
-    keys: list[bytes | None] = key_series(frame, columns).to_list()
-    if any(key is None for key in keys):
+    keys = key_series(frame, columns)
+    if keys.null_count():
         raise ValueError(f"a key column holds a null: {', '.join(columns)}")
-    return keys  # type: ignore[return-value]  # None was ruled out above
+    return keys.to_list()
 
 
 def key_series(frame: pl.DataFrame, columns: Sequence[str]) -> pl.Series:

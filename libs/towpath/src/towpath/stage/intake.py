@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from statemgr.types import TopicPartition
 from towpath.errors import StageStoppedError
 from towpath.operators.codec import RecordDecoder, decoder_for
 from towpath.operators.json_decode import Decoded
-from towpath.query.plan import PARTITION, StagePlan
+from towpath.query.plan import PARTITION, Format, StagePlan
 
 
 class PoisonRecord(NamedTuple):
@@ -27,11 +28,18 @@ class PoisonRecord(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The records of one topic in a batch: messages, their partitions, and how many rows each became."""
+    """The records of one topic in a batch.
+
+    Attributes:
+        topic: their topic.
+        messages: the records.
+        partitions: int32 array, the partition of each.
+        rows: int64 array, how many rows each became.
+    """
 
     topic: str
     messages: Sequence[Message]
-    partitions: Sequence[int]
+    partitions: npt.NDArray[np.int32]
     rows: npt.NDArray[np.int64]
 
 
@@ -81,15 +89,18 @@ class Batch:
         """Where the rows come from; computed only for those who ask."""
         sources = list(self.next_offsets)
         place = {source: index for index, source in enumerate(sources)}
-        index = [place[TopicPartition(part.topic, partition)] for part in self.parts for partition in part.partitions]
-        partition = [partition for part in self.parts for partition in part.partitions]
+        index = [
+            place[TopicPartition(part.topic, partition)]
+            for part in self.parts
+            for partition in part.partitions.tolist()
+        ]
         offset = [message.offset() for part in self.parts for message in part.messages]
         rows = np.concatenate([part.rows for part in self.parts])
         before = np.repeat(np.cumsum(rows) - rows, rows)
         return Origin(
             sources=sources,
             source=np.repeat(np.array(index, np.int32), rows),
-            partition=np.repeat(np.array(partition, np.int32), rows),
+            partition=np.repeat(np.concatenate([part.partitions for part in self.parts]), rows),
             offset=np.repeat(np.array(offset, np.int64), rows),
             row=np.arange(len(before), dtype=np.int64) - before,
         )
@@ -100,6 +111,7 @@ class Intake:
 
     def __init__(self, plan: StagePlan) -> None:
         self._decoders: dict[str, RecordDecoder] = {item.topic: decoder_for(item) for item in plan.inputs}
+        self._keyed = {item.topic for item in plan.inputs if item.format is Format.BYTES or item.key_column is not None}
 
     def read(self, messages: Sequence[Message]) -> Batch:
         """Decode a batch; bad records are set aside.
@@ -107,24 +119,24 @@ class Intake:
         Raises:
             StageStoppedError: an inner edge holds records of another version of the query.
         """
-        groups = _by_topic(messages)
         frames: list[pl.DataFrame] = []
         poison: list[PoisonRecord] = []
         next_offsets: dict[TopicPartition, int] = {}
         oldest_ms: list[int] = []
         parts: list[Part] = []
-        for topic, group in groups.items():
-            partitions = [message.partition() for message in group]
-            ends = _ends(partitions)
-            next_offsets |= {
-                TopicPartition(topic, partition): group[last].offset() + 1 for partition, (_, last) in ends.items()
-            }
-            oldest_ms += [group[first].timestamp()[1] for first, _ in ends.values()]
+        for topic, group in self._by_topic(messages).items():
+            runs = _runs(group)
+            at = 0
+            for partition, count in runs:
+                oldest_ms.append(group[at].timestamp()[1])
+                at += count
+                next_offsets[TopicPartition(topic, partition)] = group[at - 1].offset() + 1
+            partitions = np.repeat(*np.array(runs, np.int32).T)
             decoded = self._decode(topic, group)
             parts.append(Part(topic, group, partitions, decoded.rows))
             poison += [PoisonRecord(group[bad.index], bad.reason) for bad in decoded.bad]
             if decoded.frame.height:
-                owners = np.repeat(np.array(partitions, dtype=np.int32), decoded.rows)
+                owners = np.repeat(partitions, decoded.rows)
                 frames.append(decoded.frame.with_columns(pl.Series(PARTITION, owners)))
         return Batch(
             frame=pl.concat(frames, how="diagonal") if frames else None,
@@ -136,23 +148,22 @@ class Intake:
         )
 
     def _decode(self, topic: str, group: Sequence[Message]) -> Decoded:
-        values, keys = [message.value() for message in group], [message.key() for message in group]
+        kind = type(group[0])  # a consumer's messages are all of one; so the loops over records run in C
+        values, keys = list(map(kind.value, group)), list(map(kind.key, group)) if topic in self._keyed else []
         try:
             return self._decoders[topic].decode(values, keys)
         except StageStoppedError as error:
             raise StageStoppedError(f"{topic}: {error}") from error
 
+    def _by_topic(self, messages: Sequence[Message]) -> dict[str, Sequence[Message]]:
+        if len(self._decoders) == 1:
+            return dict.fromkeys(self._decoders, messages)
+        groups: dict[str, list[Message]] = {}
+        for topic, run in groupby(messages, type(messages[0]).topic):
+            groups.setdefault(topic, []).extend(run)
+        return dict(groups)
 
-def _by_topic(messages: Sequence[Message]) -> dict[str, list[Message]]:
-    groups: dict[str, list[Message]] = {}
-    for message in messages:
-        groups.setdefault(message.topic(), []).append(message)
-    return groups
 
-
-def _ends(partitions: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """Partition → places of its first and its last record in the batch; the loops over records run in C."""
-    places = range(len(partitions))
-    first = dict(zip(reversed(partitions), reversed(places), strict=True))
-    last = dict(zip(partitions, places, strict=True))
-    return {partition: (first[partition], last[partition]) for partition in last}
+def _runs(messages: Sequence[Message]) -> list[tuple[int, int]]:
+    """Partition and number of records of each run; a client hands over what it has fetched partition by partition."""
+    return [(partition, len(list(run))) for partition, run in groupby(messages, type(messages[0]).partition)]

@@ -84,21 +84,25 @@ class Router:
         if self._plan.format is Format.ARROW:
             return self._write_frames(target, rows, producer)
         keys, values = self._records(rows)
-        sizes = [len(key or b"") + len(value or b"") for key, value in zip(keys, values, strict=True)]
-        too_large = (
-            [
-                TooLarge(owner, values[index] or b"")
-                for index, owner in enumerate(rows.get_column(PARTITION).to_list())
-                if sizes[index] > self._limit
-            ]
-            if max(sizes, default=0) > self._limit
-            else []
-        )
-        if too_large:
-            fits = [index for index, size in enumerate(sizes) if size <= self._limit]
-            keys, values = [keys[index] for index in fits], [values[index] for index in fits]
+        key_sizes, value_sizes = _sizes(keys), _sizes(values)
+        too_large: list[TooLarge] = []
+        if max(key_sizes, default=0) + max(value_sizes, default=0) > self._limit:
+            keys, values, too_large = self._sifted(rows, keys, values)
         producer.produce_batch(self._plan.topic, target, keys, values)
-        return Sent(sum(sizes), too_large)
+        return Sent(sum(key_sizes) + sum(value_sizes), too_large)
+
+    def _sifted(
+        self, rows: pl.DataFrame, keys: Sequence[bytes | None], values: Sequence[bytes | None]
+    ) -> tuple[Sequence[bytes | None], Sequence[bytes | None], list[TooLarge]]:
+        """Keys and values of the records that the topic takes, and the rows of the others."""
+        sizes = [len(key or b"") + len(value or b"") for key, value in zip(keys, values, strict=True)]
+        fits = [index for index, size in enumerate(sizes) if size <= self._limit]
+        too_large = [
+            TooLarge(owner, values[index] or b"")
+            for index, owner in enumerate(rows.get_column(PARTITION).to_list())
+            if sizes[index] > self._limit
+        ]
+        return [keys[index] for index in fits], [values[index] for index in fits], too_large
 
     def _write_frames(self, target: int, rows: pl.DataFrame, producer: Producer) -> Sent:
         try:
@@ -144,6 +148,11 @@ class Router:
         for part in frame.iter_slices(-(-frame.height // slices)):
             yield self._turn, part
             self._turn = (self._turn + 1) % self._partitions
+
+
+def _sizes(parts: Sequence[bytes | None]) -> list[int]:
+    """Lengths of those that are there; the loop runs in C."""
+    return list(map(len, filter(None, parts)))
 
 
 def _by_target(frame: pl.DataFrame, targets: npt.NDArray[Any]) -> Iterator[tuple[int, pl.DataFrame]]:
