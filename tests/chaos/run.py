@@ -105,6 +105,7 @@ def run_schedule(seed: int, broker: LocalBroker, app: str, work_dir: Path, *, st
                 told.add("settled")
                 cluster.drain()
                 told.add("drained")
+                cluster.await_settled()  # again: a death may have been noticed, and tasks moved for it, only since
                 cluster.require_clean_leaves()
                 cluster.freeze()
                 bids = bids_of(load.values())

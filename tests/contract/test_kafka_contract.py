@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -693,6 +694,21 @@ def test_warming_reads_nothing_and_takes_nothing_away(topic: str, producer: Prod
     producer.warm([topic, "never-made"], "never-a-group")
     commit(producer, topic, 0, [b"c"])
     assert values(read(consumer, 1)) == [b"c"]
+
+
+def test_warming_assigns_nothing_whose_end_might_be_asked_for_again_later(kafka: Kafka, topic: str) -> None:
+    """Seen after a broker's crash: such a request was repeated when the partition was read from its own offset."""
+    consumer = kafka.consumer(name="warm")
+    client = getattr(consumer, "_client", None)
+    if client is None:
+        pytest.skip("the fake has no client that could repeat a request")
+    warming = threading.Thread(target=consumer.warm, args=([TopicPartition(topic, 0)],))
+    warming.start()
+    seen = []
+    while warming.is_alive():
+        seen += client.assignment()
+    consumer.close()
+    assert seen == []
 
 
 @pytest.mark.parametrize("how", ["add", "remove and add", "assign"])

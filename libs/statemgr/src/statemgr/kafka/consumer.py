@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
-from confluent_kafka import OFFSET_END, KafkaError, KafkaException
 from confluent_kafka import Consumer as Client
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Message as ClientMessage
 from confluent_kafka import TopicPartition as ClientPartition
 
@@ -39,8 +38,8 @@ after 30–45 ms.
 """
 
 
-CONNECT_S = 0.05
-"""For asking the leader for a partition's end, which opens the connection to it: milliseconds on a network."""
+CONNECT_S = 0.2
+"""Longest wait for a leader to tell a partition's ends, which opens the connection to it: milliseconds on a network."""
 
 
 class ConfluentConsumer:
@@ -90,14 +89,26 @@ class ConfluentConsumer:
     def warm(self, partitions: Sequence[TopicPartition]) -> None:
         """Learn leaders and open connections; see :meth:`statemgr.kafka.ports.Consumer.warm`.
 
-        The partitions are assigned at their ends for a moment, and nothing is read.
+        One partition of each leader is asked for its ends. Nothing is assigned for it: a request for the end of an
+        assigned partition that finds the broker away is repeated later by the client itself, and might then move a
+        partition that is being read from its own offset by that time.
         """
         self._warm(partitions)
-        new = [each for each in partitions if each not in self._starts]
-        with suppress(KafkaException):
-            self._client.incremental_assign([ClientPartition(each.topic, each.partition, OFFSET_END) for each in new])
-            time.sleep(CONNECT_S)
-            self._client.incremental_unassign(_named(new))
+        for at in self._one_of_each_leader(partitions):
+            with suppress(KafkaException):
+                self._client.get_watermark_offsets(ClientPartition(at.topic, at.partition), timeout=CONNECT_S)
+
+    def _one_of_each_leader(self, partitions: Iterable[TopicPartition]) -> Iterable[TopicPartition]:
+        found: dict[int, TopicPartition] = {}
+        for topic in {at.topic for at in partitions} & self._known:
+            try:
+                known = self._client.list_topics(topic, timeout=WARM_S).topics[topic].partitions
+            except (KafkaException, KeyError):
+                continue
+            for at in partitions:
+                if at.topic == topic and at.partition in known:
+                    found.setdefault(known[at.partition].leader, at)
+        return found.values()
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Stop delivering these partitions; what was prefetched is read again after :meth:`resume`.

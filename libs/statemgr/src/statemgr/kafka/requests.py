@@ -40,6 +40,16 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 
+def _known(bounds: Bounds) -> Bounds:
+    """The bounds; a broker that has just started was seen to answer without an error and without offsets (-1001).
+
+    Taken for an answer, that would be an empty log.
+    """
+    if bounds.start < 0 or bounds.end < 0:
+        raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"no offsets in the answer: {bounds}"))
+    return bounds
+
+
 class Requests:
     """An administration client with deadlines; may be shared by threads.
 
@@ -99,7 +109,7 @@ class Requests:
                 for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
             )
             try:
-                return Bounds(start.result(left + GRACE_S).offset, end.result(left + GRACE_S).offset)
+                return _known(Bounds(start.result(left + GRACE_S).offset, end.result(left + GRACE_S).offset))
             except KafkaException:
                 # A missing topic is answered like one without a leader for the moment.
                 self._check_exists(partition, left)
