@@ -110,12 +110,14 @@ class Counted:
         return self.step(name, act) if callable(act) else act
 
     def step(self, name: str, act: Any) -> Any:
-        def call(*args: Any) -> Any:
+        def call(*args: Any, **named: Any) -> Any:
             if name != "close":
                 self.left -= 1
                 if self.left == 0:
                     raise StoreWriteError(f"fault in {name}")
-            result = act(*args)
+            result = act(*args, **named)
+            if name == "filled":
+                return [_CountedStore(store, self) for store in result]
             return _CountedStore(result, self) if name == "open" else result
 
         return call
