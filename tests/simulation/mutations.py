@@ -45,6 +45,7 @@ ZOMBIES: Mapping[Kind, float] = {Kind.KILL: 20, Kind.MOVE: 40, Kind.STOP: 30, Ki
 """Owners that stand still while others take over."""
 
 LAZILY = Flavour(MOVES, Strategy.LAZY)
+BUSILY = Flavour(MOVES, Strategy.LAZY, records=400)
 SLOWLY = Flavour({**MOVES, **SLOW_HOLDERS}, Strategy.LAZY)
 CRASHING = Flavour(CRASHES)
 STANDING_STILL = Flavour(ZOMBIES)
@@ -134,7 +135,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation("done of a stale owner accepted", patch(TaskView, "complete", state_faults.complete_once), 50, LAZILY),
     Mutation("target epoch ignored", patch(authority, "check", state_faults.check_no_target), 100, Flavour(MOVES)),
-    Mutation("tombstone read as absence", patch(answers, "tombstone_key", state_faults.no_such_tombstone), 200, LAZILY),
+    Mutation("tombstone read as absence", patch(answers, "tombstone_key", state_faults.no_such_tombstone), 200, BUSILY),
     Mutation("fallback if-absent", patch(Tail, "add", state_faults.add_if_absent), 20, CRASHING),
     Mutation("dirty eviction", patch(TaskState, "changes", state_faults.changes_written_early), 20, CRASHING),
     Mutation("cache kept after abort", state_faults.kept_caches, 50, CRASHING),

@@ -10,7 +10,7 @@ from statemgr.changelog.tail import Tail
 from statemgr.control.records import Assigned
 from statemgr.control.view import TaskView
 from statemgr.errors import StaleRequestError
-from statemgr.kafka.ports import Bounds
+from statemgr.kafka.ports import Bounds, Message
 from statemgr.layout import store_key
 from statemgr.migration.layered import LayeredStore
 from statemgr.migration.ports import Address
@@ -54,12 +54,18 @@ def not_empty(self: Opening, assigned: Assigned) -> Store:
 _add = Tail.add
 
 
-def add_if_absent(self: Tail, offset: int, key: bytes | None, value: bytes | None) -> None:
+def add_if_absent(self: Tail, messages: Sequence[Message]) -> None:
     """A tail that respects what is there, as bins from elsewhere must."""
-    if key is not None and len(key) > 2 and (store_key(key) in self._chunk or self.store.get_many([store_key(key)])[0]):
-        self.next = max(self.next, offset + 1)
-        return
-    _add(self, offset, key, value)
+    for message in messages:
+        key = message.key()
+        if key is not None and len(key) > 2 and _is_there(self, key):
+            self.next = max(self.next, message.offset() + 1)
+        else:
+            _add(self, [message])
+
+
+def _is_there(tail: Tail, key: bytes) -> bool:
+    return store_key(key) in tail._chunk or tail.store.get_many([store_key(key)])[0] is not None
 
 
 def never_foreign(meta: Any, log: Any, epoch: int) -> str | None:

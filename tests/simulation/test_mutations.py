@@ -8,6 +8,9 @@ from tests.simulation.mutations import MUTATIONS, Mutation
 from tests.simulation.run import Failure, run_seed
 from tests.simulation.schedule import plan
 
+BROKEN = (TypeError, AttributeError, NameError)
+"""How a fault fails that no longer fits the code which it replaces: that finds nothing."""
+
 
 def test_all_known_faults_are_there() -> None:
     assert len({mutation.name for mutation in MUTATIONS}) == 20
@@ -24,7 +27,8 @@ def first_failure(mutation: Mutation) -> int | None:
     for seed in range(mutation.seeds):
         try:
             run_seed(seed, schedule=plan(seed, mutation.flavour))
-        except Failure:
+        except Failure as failure:
+            assert not isinstance(failure.__cause__, BROKEN), f"the fault's own code is broken: {failure.__cause__!r}"
             return seed
     return None
 
