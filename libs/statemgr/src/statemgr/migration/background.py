@@ -1,4 +1,4 @@
-"""State that comes without being asked for by a row: the hot set, then bins, some chunks ahead of what is installed."""
+"""State that comes without being asked for by a row: the hot set, then bins, one chunk ahead of what is installed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,8 @@ from statemgr.migration.ports import Chunk
 from statemgr.migration.record import has_bin
 from statemgr.migration.sources import CHUNK_TIMEOUT_S
 
-MOST_AHEAD = 4
-"""Chunks of a task that are under way or wait to be installed, at most: a busy owner comes by seldom, and would
-otherwise install one small bin each time."""
-
-AHEAD_BYTES = 512 * 1024
-"""The same in bytes, if chunks go on being as large as the last one; two are always allowed."""
+CHUNKS_AHEAD = 1
+"""Chunks that wait to be installed while the next one is fetched: 512 KiB for each task with the one under way."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +67,7 @@ class Background:
         self._limits = limits
         self._hot_cursor: bytes | None = b"" if hot and ladder.holders else None
         self._runs: deque[Run] = deque()
-        self._under_way: deque[tuple[Run | None, Asked[Chunk]]] = deque()
-        self._ahead = MOST_AHEAD
+        self._under_way: tuple[Run | None, Asked[Chunk]] | None = None
         self._came: deque[_Part] = deque()
         self.active = False
         self.hot_keys = 0
@@ -94,15 +89,11 @@ class Background:
         return bool(self._came)
 
     def receive(self, now_s: float) -> None:
-        """Take the chunks under way that have come, in the order in which they were asked for."""
-        while self._under_way and self._under_way[0][1].over(now_s):
-            self._take(*self._under_way.popleft(), now_s)
-
-    def _take(self, run: Run | None, asked: Asked[Chunk], now_s: float) -> None:
-        before = self._ladder.bytes
+        """Take the chunk under way, if it has come."""
+        if self._under_way is None or not self._under_way[1].over(now_s):
+            return
+        (run, asked), self._under_way = self._under_way, None
         chunk = self._ladder.take(asked, now_s)
-        size = self._ladder.bytes - before
-        self._ahead = MOST_AHEAD if size == 0 else min(max(2, AHEAD_BYTES // size), MOST_AHEAD)
         if run is None:
             self._hot_came(chunk)
         elif chunk is None:
@@ -113,15 +104,18 @@ class Background:
             self._came.append(_Part(chunk.entries, run, last=not rest))
 
     def ask(self, now_s: float) -> None:
-        """Send the next requests, unless enough is under way or waits to be installed."""
+        """Send the next request, unless one is under way or enough waits to be installed."""
+        if self._under_way is not None or len(self._came) > CHUNKS_AHEAD:
+            return
         deadline_s = now_s + CHUNK_TIMEOUT_S + self._limits.grace_s
-        while len(self._under_way) + len(self._came) < self._ahead:
-            if self._hot_cursor is not None:
-                went_on = self._ask_hot(self._hot_cursor, now_s, deadline_s)
-            else:
-                went_on = self.active and self._ask_bins(now_s, deadline_s)
-            if not went_on:
-                return
+        if self._hot_cursor is not None:
+            if self._ladder.place(0) != 0 or self._ladder.unreliable:
+                self._hot_cursor = None  # only a convenience
+            elif self._ladder.source(0, now_s) is not None:
+                pending = self._ladder.holders[0].hot(self._hot_cursor)
+                self._under_way = None, Asked(0, pending, deadline_s)
+        elif self.active:
+            self._ask_bins(now_s, deadline_s)
 
     def install(self) -> set[bytes]:
         """Install the chunk that has waited longest; gives keys that were wanted and are resolved by it."""
@@ -143,34 +137,19 @@ class Background:
             self._hot_cursor = chunk.next
             self._came.append(_Part(chunk.entries, None))
 
-    def _ask_hot(self, cursor: bytes, now_s: float, deadline_s: float) -> bool:
-        """Ask for the next part of the hot set, or give it up; tells whether more may be asked for now."""
-        if self._under_way:
-            return False  # where it goes on is in the answer
-        if self._ladder.place(0) != 0 or self._ladder.unreliable:
-            self._hot_cursor = None  # only a convenience
-            return True
-        if self._ladder.source(0, now_s) is not None:
-            pending = self._ladder.holders[0].hot(cursor)
-            self._under_way.append((None, Asked(0, pending, deadline_s)))
-        return False
-
-    def _ask_bins(self, now_s: float, deadline_s: float) -> bool:
-        """Ask for the next part of a run, or for a new run; tells whether it did."""
+    def _ask_bins(self, now_s: float, deadline_s: float) -> None:
         if not self._runs:
             self._runs.extend(self._plan.next(self._whole))
         if not self._runs:
-            return False
+            return
         run = self._runs[0]
         place = self._ladder.place(run.index)
         if place != run.index:
             run = self._runs[0] = run.from_start(place)
         source = self._ladder.source(place, now_s)
-        if source is None:
-            return False
-        self._runs.popleft()
-        self._under_way.append((run, Asked(place, source.bins(run.first, run.last, run.cursor), deadline_s)))
-        return True
+        if source is not None:
+            self._runs.popleft()
+            self._under_way = run, Asked(place, source.bins(run.first, run.last, run.cursor), deadline_s)
 
     def _whole(self, bin_: int) -> bool:
         holders = self._ladder.holders

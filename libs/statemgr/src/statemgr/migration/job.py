@@ -5,7 +5,7 @@
     row needs keys ─▶ unresolved() ─▶ request() ─▶ look-up ─▶ layer ─▶ layer ─▶ scratch base
                                                      │ answer
     the owner's loop ─▶ poll() ◀────────────────────┤
-                          │    ◀──── hot set, bins ──┘ a few chunks ahead
+                          │    ◀──── hot set, bins ──┘ one chunk ahead
                           ▼
                       LayeredStore: if absent, bin by bin, until it is complete
 
@@ -139,7 +139,7 @@ class MigrationJob:
         Args:
             now_s: monotonic seconds.
             budget_s: time that installing background chunks may take. If it is above 0, one waiting chunk is
-                installed in any case, as soon as the pace allows it; answers to look-ups always are.
+                installed in any case; answers to look-ups always are.
 
         Raises:
             StoreWriteError, CorruptStoreError: the task can't go on here.
@@ -216,10 +216,9 @@ class MigrationJob:
         installed = False
         while True:
             background.receive(now_s)
+            if self._pace.may_work(now_s):
+                background.ask(now_s)
             spent_s = clock.monotonic_s() - began_s
-            if not self._pace.may_work(now_s + spent_s):
-                return
-            background.ask(now_s)
             if budget_s <= 0 or not background.waiting or (installed and spent_s >= budget_s):
                 return
             self._resolved |= background.install()

@@ -63,14 +63,8 @@ class Rate:
             self._since_s, self._bytes = now_s, total_bytes
 
 
-CREDIT_S = 0.1
-"""Time without work that counts for the work after it: an owner whose batches take long comes by seldom."""
-
-
 class Pace:
     """Leaves the owner its time: after work of d seconds the next begins d · (1/share − 1) seconds later.
-
-    Of the time before that nothing was done in, up to :data:`CREDIT_S` counts (a token bucket).
 
     Args:
         share: part of the time that the work may take, above 0 and at most 1.
@@ -82,7 +76,7 @@ class Pace:
 
     def worked(self, now_s: float, took_s: float) -> None:
         """Work of ``took_s`` seconds has ended."""
-        self._not_before_s = max(self._not_before_s, now_s - took_s - CREDIT_S) + took_s * (1 + self._pause)
+        self._not_before_s = max(self._not_before_s, now_s) + took_s * self._pause
 
     def may_work(self, now_s: float) -> bool:
         """Whether more may begin."""

@@ -26,9 +26,8 @@ SERVICE = "towpath.statemgr.v1.StateManager"
 THREADS = 8
 """Requests that are worked on at once. Reading takes the interpreter's lock; the others wait for an owner to write."""
 
-REQUESTS = 512
-"""Requests that may be under way or waiting: some for each of a hundred tasks that move at once. One that waits has no
-answer yet; :data:`THREADS` answers of at most 1 MiB are made at a time."""
+REQUESTS = 64
+"""Requests that may be under way or waiting; with answers of at most 1 MiB each 64 MiB."""
 
 LONGEST_S = 30.0
 """A request without a deadline, or with a later one, gets this one."""

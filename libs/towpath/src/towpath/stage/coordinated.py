@@ -32,10 +32,8 @@ from towpath.stage.tasks import OwnedTask
 log = structlog.get_logger()
 
 INSTALL_BUDGET_S = 0.004
-"""Time that one turn may spend on installing background state: well below the shortest time between batches."""
+"""Longest time that one turn spends on installing background state: well below the shortest time between batches."""
 
-INSTALL_SHARE = 0.25
-"""The same as a part of the time since the turn before, where that is more: batches of a busy replica take long."""
 
 LOOK_S = 0.25
 """Between two looks for a control log that is not there yet."""
@@ -109,7 +107,6 @@ class Coordinated:
         self._link = link
         self._clock = clock
         self._said_s = self._heard_s = float("-inf")
-        self._advanced_s = clock.monotonic_s()
         self._alert_until_s = float("-inf")
         self._done: dict[TaskId, int] = {}
         self._drained = False
@@ -239,13 +236,10 @@ class Coordinated:
     def _advance(self, held: Mapping[TaskId, int], owned: Mapping[int, OwnedTask]) -> Iterator[ControlRecord]:
         """Move the state of owned tasks on; tasks that have all of it are done."""
         now_s = self._clock.monotonic_s()
-        budget_s = max(INSTALL_BUDGET_S, INSTALL_SHARE * (now_s - self._advanced_s))
-        self._advanced_s = now_s
-        migrating = sum(task.migration is not None for task in owned.values())
         for task, epoch in held.items():
             owner = owned[task.partition]
             if owner.migration is not None:
-                owner.migration.advance(now_s, budget_s / migrating)
+                owner.migration.advance(now_s, INSTALL_BUDGET_S)
             if owner.migration is None or owner.settle():
                 view = self._control.view.of(task)
                 known = view.done.epoch if view.done is not None else 0
