@@ -238,6 +238,18 @@ def test_after_sigterm_it_stays_for_those_who_need_its_copies_and_no_longer(cont
     manager.require_clean_exit()
 
 
+def test_after_sigterm_it_does_not_wait_for_an_owner_that_asks_no_more(control, owner, serve):
+    control.create()
+    control.assign(2, "b", A_1)
+    owner.start()
+    manager = serve("--leave-after-s", "300")
+    manager.await_answer(2)
+    owner.kill()
+    manager.terminate()
+    manager.require_clean_exit()
+    assert "may need count/3@1" in manager.log.read_text()
+
+
 def test_copies_of_its_own_tasks_keep_it_only_until_they_would_have_been_moved(control, owner, serve):
     control.create()
     control.assign(1, "a")

@@ -404,6 +404,16 @@ def test_a_read_of_a_task_without_a_copy_names_the_owner(moved):
         moved.client.get("a", TASK, 1, [b"x"], TIMEOUT_S).result()
 
 
+def test_a_copy_that_nobody_asks_for_any_more_keeps_no_state_manager(moved):
+    moved.store().write([(key("x"), b"1")], meta(4))
+    begin_s = SystemClock().monotonic_s()
+    assert moved.service.needed(asked_since_s=begin_s) == []
+    look_up(moved, [key("x")])
+    assert moved.service.needed(asked_since_s=begin_s) == [(TASK, 1)]
+    assert moved.service.needed(asked_since_s=SystemClock().monotonic_s()) == []
+    assert moved.service.needed() == [(TASK, 1)]
+
+
 def test_a_copy_is_deleted_once_the_owner_is_complete_and_not_before(moved):
     store = moved.store()
     store.write([(key("x"), b"1")], meta(4))

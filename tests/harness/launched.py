@@ -84,8 +84,12 @@ class Run:
         os.kill(self._child.pid, number)
 
     def wait(self, timeout_s: float = GONE_LIMIT_S) -> int:
-        """Its exit status."""
-        return self._child.wait(timeout_s)
+        """Its exit status; what stands in its way, where it doesn't end."""
+        try:
+            return self._child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.descendants()
+            raise AssertionError(f"still there after {timeout_s:.0f} s; {self.describe()}") from None
 
     def await_nothing_left(self) -> None:
         """Wait until no process is left under it."""

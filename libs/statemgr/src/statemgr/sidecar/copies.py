@@ -73,6 +73,12 @@ class OpenCopies:
             slot.used_s = self._clock.monotonic_s()
             slot.lock.release()
 
+    def asked_s(self, task: TaskId, epoch: int) -> float:
+        """Monotonic time of the latest use of a copy; -inf: none for long."""
+        with self._lock:
+            slot = self._slots.get((task, epoch))
+        return slot.used_s if slot is not None else float("-inf")
+
     def close_unused(self, for_s: float) -> None:
         """Close those that nobody has asked for that long."""
         limit = self._clock.monotonic_s() - for_s

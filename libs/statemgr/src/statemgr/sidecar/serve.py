@@ -25,6 +25,7 @@ from statemgr.sidecar.process import StopSignals, configure_logging
 from statemgr.sidecar.rocks_readers import RocksReaders
 from statemgr.sidecar.server import StateServer
 from statemgr.sidecar.service import StateService
+from statemgr.sidecar.superseded import Copy
 from statemgr.store.rocks_options import raise_file_limit
 
 log = structlog.get_logger()
@@ -38,6 +39,10 @@ GRACE_S = 0.5
 OWN_S = 2.0
 """How long the copies of tasks are kept that still are this replica's own. By then the coordinator has given them to
 others, if there are any: it hears at once that a replica has ended. Else they wait for the replica to come back."""
+
+QUIET_S = 10.0
+"""An owner that lacks state asks for it all the time. One that has not asked for that long is gone itself, or reads the
+changelog: where everybody is stopped at once, nobody waits for it."""
 
 LOOK_S = 0.1
 """Between two looks whether a signal has come."""
@@ -153,7 +158,7 @@ class _StateManager:
         said = False
         while time.monotonic() < end_s:
             self._tidy()
-            needed = self._service.needed(own=time.monotonic() - begin_s < OWN_S)
+            needed = self._needed(begin_s)
             if not needed:
                 return
             if not said:
@@ -161,6 +166,11 @@ class _StateManager:
                 names = ", ".join(f"{task}@{epoch}" for task, epoch in needed)
                 log.info(f"staying up to {self._settings.linger_s:g} s: others may need {names}")
             self._wait()
+
+    def _needed(self, begin_s: float) -> list[Copy]:
+        now_s = time.monotonic()
+        since_s = now_s - QUIET_S if now_s - begin_s >= QUIET_S else float("-inf")
+        return self._service.needed(own=now_s - begin_s < OWN_S, asked_since_s=since_s)
 
     def _wait(self) -> None:
         """Until the control log says something new, or a signal comes, or it is time to tidy."""

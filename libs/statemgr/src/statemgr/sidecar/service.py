@@ -154,9 +154,15 @@ class StateService:
         """Every store that is here."""
         return self._readers.copies()
 
-    def needed(self, *, own: bool = True) -> list[Copy]:
-        """Copies for whose sake this state manager should stay; ``own``: those of tasks of its replica, too."""
-        return needed(self.copies(), self._view(), self.name, own=own)
+    def needed(self, *, own: bool = True, asked_since_s: float = float("-inf")) -> list[Copy]:
+        """Copies for whose sake this state manager should stay.
+
+        Args:
+            own: count those of tasks of its replica, too.
+            asked_since_s: monotonic time; leave out what nobody has asked for since.
+        """
+        wanted = needed(self.copies(), self._view(), self.name, own=own)
+        return [copy for copy in wanted if self._copies.asked_s(*copy) >= asked_since_s]
 
     def tidy(self) -> list[Copy]:
         """Close copies that nobody asks for, and delete those that are superseded.
