@@ -38,6 +38,9 @@ STOP_DEADLINE = 20.0
 _KILL_DEADLINE = 10.0
 """Seconds for the system to remove a killed process."""
 
+_PAUSE_DEADLINE = 10.0
+"""Seconds for the system to stop all threads of a process: one that is at work goes on for a moment."""
+
 _LOCK_DEADLINE = 2 * startup.READY_DEADLINE
 """Seconds to wait for another process that starts or stops the same broker."""
 
@@ -209,12 +212,19 @@ class LocalBroker:
             raise BrokerDeadlineError(f"process {process.pid} is still there {_KILL_DEADLINE:.0f} s after SIGKILL")
 
     def pause(self) -> None:
-        """Stops the broker's process in its tracks (SIGSTOP): it stays connected and silent.
+        """Stops the broker's process in its tracks (SIGSTOP): from then on it stays connected and silent.
 
         Raises:
             BrokerNotRunningError: If it doesn't run.
+            BrokerDeadlineError: If it doesn't stop.
         """
-        self._existing().suspend()
+        process = self._existing()
+        process.suspend()
+        deadline = time.monotonic() + _PAUSE_DEADLINE
+        while not _all_stopped(process):
+            if time.monotonic() >= deadline:
+                raise BrokerDeadlineError(f"process {process.pid} still runs {_PAUSE_DEADLINE:.0f} s after SIGSTOP")
+            time.sleep(0.001)
 
     def resume(self) -> None:
         """Lets a paused broker go on (SIGCONT).
@@ -305,3 +315,14 @@ class LocalBroker:
             raise
         except TimeoutError as error:
             raise BrokerDeadlineError(f"{error}: end it, try again") from error
+
+
+def _all_stopped(process: psutil.Process) -> bool:
+    return all(_is_stopped(thread.id) for thread in process.threads())
+
+
+def _is_stopped(thread: int) -> bool:
+    try:
+        return psutil.Process(thread).status() == psutil.STATUS_STOPPED
+    except psutil.NoSuchProcess:
+        return True  # ended in the meantime
