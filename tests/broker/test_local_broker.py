@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +17,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.harness.waiting import wait_for
 from towpath.broker import BrokerRunningError, BrokerStartError, LocalBroker, Started
+from towpath.broker.logtail import log_text
 from towpath.broker.ports import free_port
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -89,6 +93,25 @@ def test_a_killed_broker_comes_back_with_its_data_and_address(own_broker: LocalB
 
     assert own_broker.bootstrap == before
     assert consume(own_broker, "kept", 1) == [b"one"]
+
+
+def test_after_a_crash_every_coordinator_is_loaded_once(own_broker: LocalBroker) -> None:
+    """Loaded under the crashed run's leadership too, coordinators were seen to forget commits."""
+    for _ in range(3):
+        since = own_broker.log.stat().st_size
+        own_broker.kill()
+        own_broker.start()
+        wait_for("all are loaded", lambda since=since: len(loads_of(own_broker, since)) == 2 * 8, PATIENCE)
+        loads = loads_of(own_broker, since)
+        assert set(loads.values()) == {1}, loads
+
+
+def loads_of(broker: LocalBroker, since: int) -> Counter[tuple[str, str]]:
+    """How often the coordinators were told to load each partition of their topics, by what was logged after `since`."""
+    log = log_text(broker.log, since)
+    group = re.findall(r"Scheduling loading of metadata from (__consumer_offsets)-(\d+) ", log)
+    transaction = re.findall(r"Loading transaction metadata from (__transaction_state)-(\d+) ", log)
+    return Counter([*group, *transaction])
 
 
 def test_the_first_transaction_of_a_fresh_broker_meets_ready_coordinators(own_broker: LocalBroker) -> None:

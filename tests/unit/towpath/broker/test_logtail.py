@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from towpath.broker.logtail import log_size, log_tail, says_disk_full, says_port_taken
+from towpath.broker.logtail import log_size, log_tail, log_text, says_disk_full, says_port_taken
 
 
 def test_an_absent_log_has_nothing_to_tell(tmp_path: Path) -> None:
@@ -49,3 +49,14 @@ def test_the_causes_with_a_remedy_of_their_own_are_recognised() -> None:
     assert says_disk_full("java.io.IOException: No space left on device")
     assert not says_port_taken("INFO started")
     assert not says_disk_full("INFO started")
+
+
+def test_the_text_since_a_size_is_given_and_all_of_it_once_the_log_was_rolled(tmp_path: Path) -> None:
+    log = tmp_path / "broker.log"
+    log.write_text("yesterday\n")
+    since = log_size(log)
+    assert log_text(log, since) == ""
+    log.write_text("yesterday\ntoday\n")
+    assert log_text(log, since) == "today\n"
+    log.write_text("new\n")
+    assert log_text(log, since) == "new\n"

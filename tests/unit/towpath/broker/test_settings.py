@@ -10,6 +10,7 @@ from towpath.broker import BrokerSettingError
 from towpath.broker.settings import (
     broker_settings,
     check_heap,
+    controller_settings,
     logging_settings,
     parse_setting,
     render_properties,
@@ -49,6 +50,15 @@ def test_the_broker_listens_on_the_loopback_interface_only() -> None:
     settings = broker_settings(20001, 20002, {})
     addresses = re.findall(r"//([^:]+):", settings["listeners"] + settings["advertised.listeners"])
     assert set(addresses) == {"127.0.0.1"}
+
+
+def test_the_controller_alone_is_the_same_node_and_serves_no_clients() -> None:
+    whole, alone = broker_settings(20001, 20002, {}), controller_settings(20002, {"num.io.threads": "3"})
+    for key in ("node.id", "controller.quorum.voters", "log.dirs"):
+        assert alone[key] == whole[key]
+    assert (alone["process.roles"], alone["listeners"]) == ("controller", "CONTROLLER://127.0.0.1:20002")
+    assert not alone.keys() & {"advertised.listeners", "inter.broker.listener.name"}
+    assert alone["num.io.threads"] == "3"
 
 
 def test_topics_are_never_created_by_a_misspelt_name() -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "SHORT_LIVED_FLAGS",
     "broker_command",
     "cluster_id",
+    "controller_command",
     "format_storage",
     "kafka_jars",
     "launch",
@@ -95,6 +96,12 @@ def broker_command(java: Java, jars: Path, layout: Layout, heap: str, flags: Seq
     """Gives the command line of the broker, to be run in its data directory."""
     all_flags = (f"-Xmx{heap}", *_BROKER_FLAGS, *flags)
     return [*_command(java, jars, layout, all_flags, "kafka.Kafka"), layout.properties.name]
+
+
+def controller_command(java: Java, jars: Path, layout: Layout, flags: Sequence[str] = ()) -> list[str]:
+    """Gives the command line of the controller alone, to be run in the broker's data directory for seconds."""
+    all_flags = ("-Xmx128m", *_BROKER_FLAGS, *SHORT_LIVED_FLAGS, *flags)
+    return [*_command(java, jars, layout, all_flags, "kafka.Kafka"), layout.controller_properties.name]
 
 
 def launch(command: Sequence[str], layout: Layout, *, tied: bool) -> subprocess.Popen[bytes]:

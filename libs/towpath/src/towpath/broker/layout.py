@@ -36,6 +36,11 @@ class Layout:
         return self.root / "server.properties"
 
     @property
+    def controller_properties(self) -> Path:
+        """Settings of the controller that runs alone after a crash."""
+        return self.root / "controller.properties"
+
+    @property
     def logging(self) -> Path:
         """The broker's log configuration, written at every start."""
         return self.root / "log4j2.properties"
@@ -59,3 +64,13 @@ class Layout:
     def formatted(self) -> Path:
         """Exists once Kafka's storage is formatted."""
         return self.root / LOG_DIR_NAME / "meta.properties"
+
+    @property
+    def metadata(self) -> Path:
+        """The controller's log; exists since the first run."""
+        return self.root / LOG_DIR_NAME / "__cluster_metadata-0"
+
+    @property
+    def clean(self) -> Path:
+        """Kafka's sign that the last run was stopped cleanly; gone once the next one has begun."""
+        return self.root / LOG_DIR_NAME / ".kafka_cleanshutdown"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-__all__ = ["log_size", "log_tail", "says_disk_full", "says_port_taken"]
+__all__ = ["log_size", "log_tail", "log_text", "says_disk_full", "says_port_taken"]
 
 _TAIL_BYTES = 64 << 10
 """Bytes of a log's end that are read: a stack trace or two with what came before them."""
@@ -31,6 +31,14 @@ def log_tail(path: Path, since: int = 0) -> str:
     lines = _last_lines(path, since)
     loud = [line for line in lines if any(word in line for word in _LOUD)]
     return "\n".join(loud[-_TAIL_LINES:] or lines[-_TAIL_LINES:])
+
+
+def log_text(path: Path, since: int) -> str:
+    """Gives what was written to a log after `since` bytes; all of it once the log was rolled."""
+    size = log_size(path)
+    with path.open("rb") as file:
+        file.seek(since if since <= size else 0)
+        return file.read().decode(errors="replace")
 
 
 def says_port_taken(text: str) -> bool:

@@ -2,12 +2,21 @@
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from towpath.broker.errors import BrokerSettingError
 from towpath.broker.layout import LOG_DIR_NAME
 from towpath.broker.ports import HOST
 
-__all__ = ["broker_settings", "check_heap", "logging_settings", "parse_setting", "render_properties"]
+__all__ = [
+    "broker_settings",
+    "check_heap",
+    "controller_settings",
+    "logging_settings",
+    "parse_setting",
+    "render_properties",
+    "write_properties",
+]
 
 _HEAP = re.compile(r"([1-9]\d*)([kmg])", re.IGNORECASE)
 _UNIT_BYTES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -29,10 +38,10 @@ DEFAULTS: Mapping[str, str] = {
     "share.coordinator.state.topic.num.partitions": "8",
     # A group's first member need not wait 3 s for others.
     "group.initial.rebalance.delay.ms": "0",
-    # After a crash the new run has to outwait the old run's session before it may register
-    # again (default 9 s). The heartbeat goes to the same process, so three seconds of silence
-    # mean that the whole process stood still.
-    "broker.session.timeout.ms": "3000",
+    # Silence of half a minute (default 9 s): the heartbeat goes to the same process, so silence means that the
+    # whole process stood still, and a broker that fences itself then only loses leaders and open transactions.
+    # After a crash the controller alone ends the old run's session: see `towpath.broker.fencing`.
+    "broker.session.timeout.ms": "30000",
     "broker.heartbeat.interval.ms": "500",
     # 24 bytes a key at 90 % load: 1.2 million keys a pass in 32 MB, where the default of 128 MB
     # would be a quarter of the default heap.
@@ -80,6 +89,24 @@ def broker_settings(port: int, controller_port: int, extra: Mapping[str, str]) -
     }
 
 
+def controller_settings(controller_port: int, extra: Mapping[str, str]) -> dict[str, str]:
+    """Gives all properties of the same node as a controller alone, which soon fences the broker that it used to be.
+
+    Args:
+        controller_port: Port of the controller.
+        extra: Properties of the caller.
+    """
+    of_broker = {"advertised.listeners", "inter.broker.listener.name"}
+    settings = broker_settings(0, controller_port, extra)
+    return {
+        **{key: value for key, value in settings.items() if key not in of_broker},
+        "process.roles": "controller",
+        "listeners": f"CONTROLLER://{HOST}:{controller_port}",
+        "broker.session.timeout.ms": "500",
+        "broker.heartbeat.interval.ms": "250",
+    }
+
+
 def logging_settings(log: str) -> dict[str, str]:
     """Gives Log4j's properties: a log file of bounded size, and nothing on the terminal."""
     rolling = {
@@ -100,6 +127,11 @@ def logging_settings(log: str) -> dict[str, str]:
 def render_properties(settings: Mapping[str, str]) -> str:
     """Renders a file in Java's properties format (ISO 8859-1 with escapes), keys in given order."""
     return "".join(f"{_escaped(key, ' =:#!')}={_escaped(value, '')}\n" for key, value in settings.items())
+
+
+def write_properties(path: Path, settings: Mapping[str, str]) -> None:
+    """Writes a file that Java reads."""
+    path.write_text(render_properties(settings), encoding="latin-1")
 
 
 def parse_setting(text: str) -> tuple[str, str]:

@@ -20,11 +20,12 @@ from towpath.broker.errors import (
     DiskFullError,
     PortTakenError,
 )
+from towpath.broker.fencing import crashed, fence_crashed
 from towpath.broker.layout import Layout
 from towpath.broker.logtail import log_size, log_tail, says_disk_full, says_port_taken
 from towpath.broker.ports import HOST, check_port, free_port, is_port_free
 from towpath.broker.ready import answers, create_internal_topics
-from towpath.broker.settings import broker_settings, logging_settings, render_properties
+from towpath.broker.settings import broker_settings, controller_settings, logging_settings, write_properties
 from towpath.broker.state import BrokerState
 from towpath.jars import Java
 
@@ -115,11 +116,15 @@ def launch_ready(plan: Plan, port: int, controller_port: int) -> subprocess.Pope
     layout = plan.layout
     try:
         settings = broker_settings(port, controller_port, plan.settings)
-        _write(layout.properties, settings)
-        _write(layout.logging, logging_settings(layout.log.name))
+        write_properties(layout.properties, settings)
+        write_properties(layout.logging, logging_settings(layout.log.name))
         # An archive that is being made is for the broker's own JVM alone.
         shared = [flag for flag in plan.flags if "ArchiveClassesAtExit" not in flag]
         jvm.format_storage(plan.java, plan.jars, layout, shared)
+        if crashed(layout):
+            write_properties(layout.controller_properties, controller_settings(controller_port, plan.settings))
+            alone = jvm.controller_command(plan.java, plan.jars, layout, shared)
+            fence_crashed(layout, alone, time.monotonic() + READY_DEADLINE, tied=plan.tied)
         since = log_size(layout.log)
         command = jvm.broker_command(plan.java, plan.jars, layout, plan.heap, plan.flags)
         child = jvm.launch(command, layout, tied=plan.tied)
@@ -145,10 +150,6 @@ def data_dir_error(directory: Path, error: OSError) -> BrokerError:
         f"the data directory {directory} can't be used ({error.strerror or error}): "
         "make it writable, or name another one"
     )
-
-
-def _write(path: Path, settings: Mapping[str, str]) -> None:
-    path.write_text(render_properties(settings), encoding="latin-1")
 
 
 def _wait_answer(child: subprocess.Popen[bytes], layout: Layout, port: int, since: int, end: float) -> None:
