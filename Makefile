@@ -18,10 +18,10 @@ demo: setup ## Main job: broker, load, key_count on 2 replicas, latency; compare
 
 test: setup ## All tests: static checks, unit, contract, broker, Spark, kill -9, and Compose where Docker runs
 	@$(MAKE) --no-print-directory lint
-	@$(RUN)/pytest $(ARGS)
+	@$(RUN)/python -m tests $(ARGS)
 
 test-quick: $(VENV)/.complete ## Unit and fake-contract tests only: seconds, no Java
-	@$(RUN)/pytest tests/unit tests/contract -m "not broker and not spark and not compose and not slow" $(ARGS)
+	@$(RUN)/pytest -n logical tests/unit tests/contract -m "not broker and not spark and not compose and not slow" $(ARGS)
 
 simulate: $(VENV)/.complete ## Whole cluster on simulated Kafka, network, clocks, disks: RUNS=1000 SEED=0 (TRACE=1: every event)
 	@$(RUN)/python -m tests.simulation --runs $(or $(RUNS),1000) --seed $(or $(SEED),0) $(if $(TRACE),--trace)
