@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from statemgr.control.records import Assigned, Desired, Strategy
+from statemgr.control.records import FROM_CHANGELOG, Assigned, Desired, Strategy
 from statemgr.types import TaskId
-from tests.cases.clusters import KEYS, grown, running, settled
-from tests.unit.towpath.stage.cluster import STAGE, Cluster, rows_of
+from tests.cases.clusters import KEYS, grown, running, settled, work
+from tests.unit.towpath.stage.cluster import STAGE, TASKS, Cluster, rows_of
+from tests.unit.towpath.stage.journal import Rows
 from towpath.coordinator.statuses import MigrationStatus
 from towpath.coordinator.views import migration_statuses
 from towpath.stage.link import INTERVAL_S
@@ -80,3 +81,27 @@ def test_one_wish_is_one_round_of_moves() -> None:
     assert [event for event in cluster.journal.events(mark) if isinstance(event, Assigned)] == []
     assigned = [event.task for event in cluster.journal.events() if isinstance(event, Assigned) and event.epoch > 1]
     assert len(assigned) == len(set(assigned)) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", Strategy)
+def test_with_no_migration_under_way_no_bytes_flow_between_replicas(strategy: Strategy) -> None:
+    """Whatever one replica has of another comes by a request to a state manager: none is made, whatever the load."""
+    cluster = grown("a", "b", strategy=strategy)
+    cluster.add("c")
+    work(cluster, running(cluster, "a", "b", "c"))
+    cluster.hurry()  # what is fetched only when it is needed comes now: a task that lacks state is still migrating
+    settled(cluster)
+    if strategy is Strategy.STANDBY:
+        cluster.until("every task has its copy", lambda: copies(cluster) == TASKS)
+    assert bool(cluster.journal.requests()) == (strategy not in FROM_CHANGELOG)
+    mark, rows = cluster.journal.mark, len(cluster.sent)
+    work(cluster, lambda: len(cluster.sent) > rows + 3 * KEYS)
+    cluster.rest()
+    assert cluster.journal.requests(since=mark) == []
+    assert [event for event in cluster.journal.events(mark) if isinstance(event, Rows)]
+
+
+def copies(cluster: Cluster) -> int:
+    """Whole copies that wait for a task."""
+    return sum(len(node.coordinated._arrivals._preparations.ready()) for node in cluster.nodes.values())
