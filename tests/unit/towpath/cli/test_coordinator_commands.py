@@ -15,7 +15,7 @@ import towpath.coordinator.service
 from statemgr.clock import SystemClock
 from tests.unit.towpath.coordinator.application import Application
 from towpath.cli import app
-from towpath.cli.migrations import migration_table, seconds_left
+from towpath.cli.migrations import migration_table
 from towpath.coordinator.errors import CoordinatorError, CoordinatorUnavailableError, RefusedError
 from towpath.coordinator.http import application as http_application
 from towpath.coordinator.settings import CoordinatorSettings
@@ -157,34 +157,39 @@ def test_the_coordinator_gets_its_settings_from_options_and_environment(monkeypa
     assert isinstance(result.exception, SettingsError)
 
 
-def migration(**progress: object) -> MigrationStatus:
+def migration(left_s: float | None = None, **progress: object) -> MigrationStatus:
     return MigrationStatus(
         task="count/0", stage="count", partition=0, source="count-0", target="count-1", epoch=2, why="scale",
-        strategy="hybrid", step="running", active=True, elapsed_s=3.0, progress=progress,
+        strategy="hybrid", step="running", active=True, elapsed_s=3.0, progress=progress, left_s=left_s,
     )  # fmt: skip
 
 
-def test_a_migration_shows_how_far_it_is_and_how_long_it_will_take() -> None:
+def shown(*moves: MigrationStatus) -> str:
     from rich.console import Console
 
     console = Console(width=160, record=True, file=io.StringIO())
-    moving = migration(hot_keys=4000, bins_done=64, bins_total=256, bytes=32_000_000, rate=8_000_000.0, stalled=None)
-    stuck = moving.model_copy(update={"stalled": "no holder answers for 30 s"})
-    console.print(migration_table([moving, stuck], None))
-    text = console.export_text()
-    for shown in ("4,000", "64/256", "32 MB", "8 MB/s", "12 s", "stalled", "no holder answers for 30 s"):
-        assert shown in text
+    console.print(migration_table(list(moves), None))
+    return console.export_text()
 
 
-def test_time_left_is_not_guessed_from_nothing() -> None:
-    assert seconds_left({}) is None
-    assert seconds_left({"bins_done": 0, "bins_total": 256, "bytes": 0, "rate": 5.0}) is None
-    assert seconds_left({"bins_done": 128, "bins_total": 256, "bytes": 100, "rate": 50.0}) == 2.0
+def test_a_migration_shows_how_far_it_is_and_how_long_it_will_take() -> None:
+    moving = migration(
+        12.0, hot_keys=4000, bins_done=64, bins_total=256, bytes=32_000_000, rate=8_000_000.0, stalled=None
+    )
+    text = shown(moving, moving.model_copy(update={"stalled": "no holder answers for 30 s"}))
+    for part in ("4,000", "64/256", "32 MB", "8 MB/s", "12 s", "stalled", "no holder answers for 30 s"):
+        assert part in text
+
+
+def test_a_restore_shows_how_much_of_the_changelog_it_has_read() -> None:
+    text = shown(migration(700.0, records=1000, remaining=3000, bytes=50_000, rate=10_000.0))
+    for part in ("records", "1,000/4,000", "50 kB", "10 kB/s", "12 min"):
+        assert part in text
+
+
+def test_a_migration_of_which_nothing_is_known_yet_is_shown_without_figures() -> None:
+    assert "count-1" in shown(migration(phase="opening a store"))
 
 
 def test_nothing_under_way_is_said_so() -> None:
-    from rich.console import Console
-
-    console = Console(width=160, record=True, file=io.StringIO())
-    console.print(migration_table([], None))
-    assert "nothing moves" in console.export_text()
+    assert "nothing moves" in shown()

@@ -18,6 +18,7 @@ from towpath.coordinator.coordinator import Coordinator
 from towpath.coordinator.errors import CoordinatorError, CoordinatorUnavailableError, NotLeadingError, RefusedError
 from towpath.coordinator.http import application as http_application
 from towpath.coordinator.messages import MoveRequest, ScaleRequest
+from towpath.coordinator.views import PATIENCE_S
 
 STALL_S = 30.0
 
@@ -181,6 +182,22 @@ def test_health_turns_red_when_turns_stop(application: Application, http: TestCl
     answer = http.get("/health")
     assert answer.status_code == 503
     assert answer.json()["problem"] == "no turn for 30 s (limit 30 s)"
+
+
+def test_a_stalled_move_is_named_by_health_counted_for_prometheus_and_no_illness(
+    application: Application, client: CoordinatorClient, http: TestClient
+) -> None:
+    assert http.get("/health").json()["stalled"] == []
+    newcomer = application.replicas["count-1"]
+    partition = min(application.replicas["count-0"].owned)
+    newcomer._take_up = lambda: None
+    client.move(MoveRequest(stage=STAGE, partition=partition, replica="count-1"))
+    application.run(PATIENCE_S + 10)
+    answer = http.get("/health")
+    assert answer.status_code == 200
+    assert (answer.json()["problem"], len(answer.json()["stalled"])) == (None, 1)
+    assert answer.json()["stalled"][0].startswith(f"count/{partition}: count-1 does not run it")
+    assert 'towpath_moves_stalled{stage="count"} 1.0' in http.get("/metrics").text
 
 
 def test_figures_are_there_for_prometheus(application: Application, http: TestClient) -> None:

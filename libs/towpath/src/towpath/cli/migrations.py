@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -32,7 +32,9 @@ def migrations(
     coordinator: CoordinatorOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Show tasks on the move: hot keys, bins and bytes that have come, rate, time left; in red what is stalled.
+    """Show tasks on the move: hot keys, bins, changelog records and bytes that have come, rate, time left.
+
+    What has stalled is red, with the reason below. Standby copies that are being made are among them.
 
     Example: towpath migrations --watch
     """
@@ -94,7 +96,7 @@ def migration_table(found: list[MigrationStatus], ended: int | None) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("task", "from", "to", "step"):
         table.add_column(name, no_wrap=True)
-    for name in ("hot keys", "bins", "state", "rate", "left", "paused"):
+    for name in ("hot keys", "bins", "records", "state", "rate", "left", "paused"):
         table.add_column(name, justify="right", no_wrap=True)
     over = [move for move in found if not move.active][:ended]
     for move in [*(move for move in found if move.active), *over]:
@@ -114,20 +116,12 @@ def _cells(move: MigrationStatus) -> list[str]:
         "stalled" if move.stalled else move.step,
         _number(progress.get("hot_keys")),
         f"{progress['bins_done']}/{progress['bins_total']}" if "bins_done" in progress else "",
+        f"{progress['records']:,}/{progress['records'] + progress['remaining']:,}" if "remaining" in progress else "",
         _bytes(progress.get("bytes")),
         f"{_bytes(progress['rate'])}/s" if progress.get("rate") else "",
-        _seconds(seconds_left(progress)),
+        _seconds(move.left_s),
         _seconds(move.paused_s),
     ]
-
-
-def seconds_left(progress: dict[str, Any]) -> float | None:
-    """How long the rest will take if it comes as fast as lately; None: can't be told."""
-    done, total = progress.get("bins_done") or 0, progress.get("bins_total") or 0
-    rate, came = progress.get("rate") or 0.0, progress.get("bytes") or 0
-    if not done or not rate or total < done:
-        return None
-    return float(came / done * (total - done) / rate)
 
 
 def _number(value: int | None) -> str:

@@ -117,15 +117,21 @@ def _add_views(app: FastAPI, coordinator: Coordinator) -> None:
 def _add_health(app: FastAPI, coordinator: Coordinator, clock: Clock, stall_s: float) -> None:
     @app.get("/health", tags=["health"])
     def health(response: Response) -> Health:
-        """200 while turns follow each other, also while another coordinator leads; 503 with the reason if not."""
+        """200 while turns follow each other, also while another coordinator leads; 503 with the reason if not.
+
+        Moves that have stalled are named, and are no reason: a new coordinator would help none of them.
+        """
         problem = stalled(coordinator, clock, stall_s)
         response.status_code = 503 if problem is not None else 200
+        with coordinator.look() as facts:
+            stuck = [f"{move.task}: {move.stalled}" for move in views.stalled_moves(facts)]
         return Health(
             app=coordinator.app,
             name=coordinator.name,
             term=coordinator.view.term,
             leading=coordinator.leading,
             problem=problem or coordinator.problem,
+            stalled=stuck,
         )
 
     @app.get("/metrics", tags=["health"])

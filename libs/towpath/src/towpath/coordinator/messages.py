@@ -28,15 +28,15 @@ class _Request(BaseModel):
 
 
 class TaskReport(Message):
-    """A task at its owner.
+    """A task at its owner, or a copy of its state that is being made.
 
     Attributes:
         partition: the task's partition.
         epoch: under which it is or will be run.
-        state: "running", or what it waits for: "waiting", "asking", "opening", "filling".
+        state: "running", or what it waits for: "waiting", "asking", "opening", "filling"; of a copy "copying".
         complete: whether it needs no other's copy.
-        migration: progress of its state, for display: hot keys, bins, bytes, rate, …; None: nothing under way.
-        lag: input records not read yet; None: unknown.
+        migration: progress of its state, for display: see :mod:`towpath.coordinator.progress`; None: nothing under way.
+        lag: input offsets not read yet, as of the newest fetch; None: unknown, as it is before the task runs.
     """
 
     partition: int
@@ -66,6 +66,7 @@ class Heartbeat(Message):
         control_offset: up to where it has read the control log.
         tasks: those it runs, and those on their way to it.
         ready: tasks that it has prepared for.
+        copies: those whose state it copies before they come, if they ever do.
     """
 
     incarnation: str
@@ -76,6 +77,7 @@ class Heartbeat(Message):
     control_offset: int = 0
     tasks: list[TaskReport] = Field(default_factory=list)
     ready: list[TaskEpoch] = Field(default_factory=list)
+    copies: list[TaskReport] = Field(default_factory=list)
 
 
 class Prepare(Message):

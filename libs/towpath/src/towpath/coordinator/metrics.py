@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from towpath.coordinator.facts import Facts
 from towpath.coordinator.moves import Step
+from towpath.coordinator.views import stalled_moves
 from towpath.figures import Figure
 
 _FENCE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -26,6 +27,7 @@ class CoordinatorMetrics:
             "towpath_tasks_incomplete", "Tasks whose state is not all there yet", ["stage"], registry=self.registry
         )
         self.moves = Gauge("towpath_moves_active", "Moves under way by step", ["step"], registry=self.registry)
+        self.stalled = Gauge("towpath_moves_stalled", "Moves that are stuck", ["stage"], registry=self.registry)
         self.assignments = Figure(Counter("towpath_assignments", "Tasks assigned", ["why"], registry=self.registry))
         self.fences = Figure(Counter("towpath_fences", "Replicas fenced", ["stage"], registry=self.registry))
         failures = Counter("towpath_fence_failures", "Fences not done in time", registry=self.registry)
@@ -45,7 +47,9 @@ class CoordinatorMetrics:
                 self.moves.labels(str(step)).set(steps[step])
         for gauge in (self.replicas, self.tasks, self.incomplete):
             gauge.clear()
+        stalled = Counts(move.stage for move in stalled_moves(facts))
         for stage in facts.stages.values():
+            self.stalled.labels(stage.name).set(stalled[stage.name])
             self._refresh_stage(facts, stage.name)
 
     def _refresh_stage(self, facts: Facts, stage: str) -> None:

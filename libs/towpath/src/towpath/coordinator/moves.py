@@ -18,11 +18,14 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from statemgr.control.records import Assigned, Strategy
 from statemgr.control.view import ControlView
 from statemgr.types import TaskId
 from towpath.coordinator.fleet import Fleet
+from towpath.coordinator.messages import TaskReport
+from towpath.coordinator.progress import mark_of, said_by
 from towpath.errors import IllegalTransitionError
 
 KEPT = 200
@@ -72,6 +75,8 @@ class Move:
         times: step → monotonic time at which it was reached.
         alerted_s: since when source and target are told to watch the log; None: not yet.
         told: the source has been told.
+        mark: where its state stood last; None: nothing was said of it.
+        moved_s: when that was heard first.
     """
 
     task: TaskId
@@ -84,6 +89,8 @@ class Move:
     times: dict[Step, float] = field(default_factory=dict)
     alerted_s: float | None = None
     told: bool = False
+    mark: tuple[Any, ...] | None = None
+    moved_s: float = float("-inf")
 
     def to(self, step: Step, now_s: float) -> None:
         """Go to a step.
@@ -95,6 +102,20 @@ class Move:
             raise IllegalTransitionError(f"the move of {self.task} can't go from {self.step} to {step}")
         self.step = step
         self.times[step] = now_s
+
+    def note(self, report: TaskReport | None, now_s: float) -> None:
+        """Take what the target says of it; what it repeats is no progress, be it ever so alive."""
+        if report is not None and mark_of(report) != self.mark:
+            self.mark, self.moved_s = mark_of(report), now_s
+
+    def report(self, fleet: Fleet) -> TaskReport | None:
+        """What the target said last of the task, or before it is logged of its copy."""
+        return said_by(fleet, self.target, self.task, self.epoch, copy=self.step is Step.PREPARE)
+
+    @property
+    def still_since_s(self) -> float:
+        """Since when neither a step nor progress was heard of."""
+        return max(self.since_s, self.moved_s)
 
     @property
     def since_s(self) -> float:
@@ -156,6 +177,7 @@ class Moves:
                 self._adopt(task, known.assigned, view, now_s)
         for move in list(self._live.values()):
             self._advance(move, view, fleet, now_s)
+            move.note(move.report(fleet), now_s)
             if move.step.ended:
                 self._live.pop(move.task)
                 self.ended.append(move)
@@ -203,8 +225,5 @@ class Moves:
 
 def runs(fleet: Fleet, task: TaskId, replica: str, epoch: int) -> bool:
     """Whether a replica said last that it runs the task under this epoch."""
-    heard = fleet.replicas.get((task.stage, replica))
-    return heard is not None and any(
-        report.partition == task.partition and report.epoch == epoch and report.state == "running"
-        for report in heard.beat.tasks
-    )
+    report = said_by(fleet, replica, task, epoch)
+    return report is not None and report.state == "running"

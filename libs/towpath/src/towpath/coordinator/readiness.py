@@ -13,7 +13,7 @@ def is_ready(facts: Facts, move: Move) -> bool:
     told = heard.beat.ready if heard is not None else ()
     if any(ready.partition == move.task.partition and ready.epoch == move.epoch for ready in told):
         return True
-    return facts.now_s - move.since_s >= _patience_s(facts, move)
+    return facts.now_s - move.since_s >= patience_s(facts, move)
 
 
 def alert_begins(facts: Facts, move: Move) -> bool:
@@ -28,7 +28,8 @@ def is_due(facts: Facts, move: Move) -> bool:
     return move.told or facts.now_s - move.alerted_s >= facts.limits.told_s
 
 
-def _patience_s(facts: Facts, move: Move) -> float:
+def patience_s(facts: Facts, move: Move) -> float:
+    """How long its target has to prepare."""
     limits = facts.limits
     if move.strategy not in COPIES_FIRST:
         return limits.prepare_timeout_s

@@ -24,7 +24,7 @@ class TaskStatus(Message):
         waits_for: former owners that may still be at work.
         moving_to: replica that it is about to be moved to.
         step: where that move stands.
-        lag: input records not read yet.
+        lag: input offsets not read yet, as of the owner's newest fetch; None: unknown.
         migration: progress of its state.
     """
 
@@ -55,12 +55,13 @@ class MigrationStatus(Message):
         epoch: the new owner's.
         why: scale, drain, asked for, or the failure.
         strategy: how the state travels.
-        step: prepare, committed, released, running, done; dropped, superseded.
+        step: prepare, committed, released, running, done; dropped, superseded; copy: no move, a standby copy is made.
         active: whether it still goes on.
         elapsed_s: since it began; of one that has ended: how long it took.
         paused_s: from its commit until the new owner said that it runs, to a heartbeat's precision; None: not yet.
         stalled: what it is stuck in; None: it goes on.
-        progress: what the new owner says of the state: hot keys, bins, bytes, rate, …
+        progress: what the new owner says of the state: hot keys, bins, records, bytes, rate, …
+        left_s: how long the rest of it will take as fast as it comes now; None: can't be told.
     """
 
     task: str
@@ -77,6 +78,7 @@ class MigrationStatus(Message):
     paused_s: float | None = None
     stalled: str | None = None
     progress: dict[str, Any] | None = None
+    left_s: float | None = None
 
 
 class ReplicaStatus(Message):
@@ -144,10 +146,16 @@ class Topology(Message):
 
 
 class Health(Message):
-    """Whether the coordinator lives and leads; ``problem`` says what keeps it from deciding."""
+    """Whether the coordinator lives and leads.
+
+    Attributes:
+        problem: what keeps it from deciding.
+        stalled: moves that have stalled, with what they are stuck in; that is no illness of the coordinator's own.
+    """
 
     app: str
     name: str
     term: int
     leading: bool
     problem: str | None = None
+    stalled: list[str] = Field(default_factory=list)

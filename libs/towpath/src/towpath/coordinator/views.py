@@ -11,20 +11,21 @@ from towpath.coordinator.fleet import Presence
 from towpath.coordinator.messages import TaskReport
 from towpath.coordinator.moves import Move, Step, runs
 from towpath.coordinator.placement import natural
+from towpath.coordinator.progress import said_by, seconds_left
+from towpath.coordinator.readiness import is_ready, patience_s
 from towpath.coordinator.statuses import MigrationStatus, ReplicaStatus, StageStatus, TaskStatus, Topology
 
-RUN_PATIENCE_S = 30.0
-"""A task that its new owner does not run by then is shown as stalled: opening takes a second, a long replay says so."""
+PATIENCE_S = 30.0
+"""A move is shown as stalled when for so long neither a step of it nor any state has been heard to come: opening a
+store takes a second, and a long copy or replay says with each heartbeat how far it is."""
 
 
 def report_of(facts: Facts, task: TaskId) -> TaskReport | None:
     """What the task's owner says of it under its present epoch."""
     known = facts.view.of(task)
-    heard = facts.fleet.replicas.get((task.stage, known.owner or ""))
-    if heard is None or facts.presence(task.stage, known.owner or "") is not Presence.PRESENT:
+    if facts.presence(task.stage, known.owner or "") is not Presence.PRESENT:
         return None
-    found = (each for each in heard.beat.tasks if each.partition == task.partition and each.epoch == known.epoch)
-    return next(found, None)
+    return said_by(facts.fleet, known.owner or "", task, known.epoch)
 
 
 def task_status(facts: Facts, task: TaskId) -> TaskStatus:
@@ -95,10 +96,19 @@ def replica_statuses(facts: Facts) -> list[ReplicaStatus]:
 
 
 def migration_statuses(facts: Facts) -> list[MigrationStatus]:
-    """Moves under way, then those that have ended, newest first."""
+    """Moves under way, standby copies that are being made, then moves that have ended, newest first."""
     active = sorted(facts.moves, key=lambda move: move.task)
     ended = sorted(facts.moves.ended, key=lambda move: -move.since_s)
-    return [_migration_status(facts, move) for move in (*active, *ended)]
+    return [
+        *(_migration_status(facts, move) for move in active),
+        *_standby_copies(facts),
+        *(_migration_status(facts, move) for move in ended),
+    ]
+
+
+def stalled_moves(facts: Facts) -> list[MigrationStatus]:
+    """Those that are stuck."""
+    return [move for move in migration_statuses(facts) if move.stalled]
 
 
 def _missing(facts: Facts, stage: StageFacts) -> Iterator[str]:
@@ -138,7 +148,8 @@ def _replica_status(facts: Facts, stage: str, name: str) -> ReplicaStatus:
 
 
 def _migration_status(facts: Facts, move: Move) -> MigrationStatus:
-    report = report_of(facts, move.task) if not move.step.ended else None
+    report = _report_of_target(facts, move)
+    progress = report.migration if report is not None else None
     until_s = move.since_s if move.step.ended else facts.now_s
     return MigrationStatus(
         task=str(move.task),
@@ -154,8 +165,40 @@ def _migration_status(facts: Facts, move: Move) -> MigrationStatus:
         elapsed_s=round(until_s - move.begun_s, 3),
         paused_s=_paused_s(move),
         stalled=_stalled(facts, move, report),
-        progress=report.migration if report is not None and report.epoch == move.epoch else None,
+        progress=progress,
+        left_s=seconds_left(progress or {}),
     )
+
+
+def _report_of_target(facts: Facts, move: Move) -> TaskReport | None:
+    there = facts.presence(move.task.stage, move.target) is Presence.PRESENT
+    return move.report(facts.fleet) if there and not move.step.ended else None
+
+
+def _standby_copies(facts: Facts) -> Iterator[MigrationStatus]:
+    """Copies that are being made though no move waits for them."""
+    for task, stand_in in sorted(facts.stand_ins.items()):
+        known = facts.view.of(task)
+        report = said_by(facts.fleet, stand_in, task, known.epoch + 1, copy=True)
+        if report is None or task in facts.moves.prepared:
+            continue
+        progress = report.migration or {}
+        yield MigrationStatus(
+            task=str(task),
+            stage=task.stage,
+            partition=task.partition,
+            source=known.owner or "",
+            target=stand_in,
+            epoch=report.epoch,
+            why="standby",
+            strategy="standby",
+            step="copy",
+            active=True,
+            elapsed_s=round(progress.get("elapsed_s", 0.0), 3),
+            stalled=progress.get("stalled"),
+            progress=progress,
+            left_s=seconds_left(progress),
+        )
 
 
 def _paused_s(move: Move) -> float | None:
@@ -165,12 +208,19 @@ def _paused_s(move: Move) -> float | None:
 
 
 def _stalled(facts: Facts, move: Move, report: TaskReport | None) -> str | None:
-    if report is not None and report.migration is not None and report.migration.get("stalled"):
-        return str(report.migration["stalled"])
-    waited_s = facts.now_s - move.since_s
-    if move.step is Step.RELEASED and waited_s >= RUN_PATIENCE_S:
-        state = report.state if report is not None else "silent"
-        return f"{move.target} does not run it after {waited_s:.0f} s ({state})"
+    """What the move is stuck in: by the target's own word, or because neither it nor its state comes on."""
+    progress = (report.migration if report is not None else None) or {}
+    if progress.get("stalled"):
+        return str(progress["stalled"])
+    waited_s, still_s = facts.now_s - move.since_s, facts.now_s - move.still_since_s
     if move.step is Step.COMMITTED and waited_s >= facts.limits.release_timeout_s:
         return f"{move.source} has not released it after {waited_s:.0f} s"
-    return None
+    if still_s < PATIENCE_S:
+        return None
+    if move.step is Step.PREPARE and is_ready(facts, move):
+        return f"prepared, but not logged for {still_s:.0f} s; the coordinator's log and /health say why"
+    said = "silent" if report is None else progress.get("phase") or report.state
+    nothing = f"and nothing has come for {still_s:.0f} s ({said})"
+    if move.step is Step.PREPARE:
+        return f"{move.target} has not prepared it, {nothing}; it moves without after {patience_s(facts, move):.0f} s"
+    return f"{move.target} does not run it, {nothing}" if move.step is Step.RELEASED else None

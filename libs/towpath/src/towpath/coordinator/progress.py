@@ -1,0 +1,46 @@
+"""What is read off the words of those who bring state: whether it comes, and when all of it will be there.
+
+Replicas say of a task on its way to them, or of a copy that they make, what they know of ``hot_keys``, ``bins_done`` of
+``bins_total`` and ``keys_fetched`` (state that comes from holders), ``records`` and ``remaining`` (the changelog:
+records applied, and offsets still ahead, which bound the records), ``bytes`` of either and the ``rate`` of those,
+``phase`` in words, and ``stalled``. All of it is for display: nothing is decided by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from statemgr.types import TaskId
+from towpath.coordinator.fleet import Fleet
+from towpath.coordinator.messages import TaskReport
+
+_MOVING = ("hot_keys", "bins_done", "keys_fetched", "records", "remaining", "bytes")
+"""What changes while state comes."""
+
+
+def said_by(fleet: Fleet, replica: str, task: TaskId, epoch: int, *, copy: bool = False) -> TaskReport | None:
+    """What a replica said last of a task, or of its copy, under an epoch."""
+    heard = fleet.replicas.get((task.stage, replica))
+    if heard is None:
+        return None
+    reports: Iterable[TaskReport] = heard.beat.copies if copy else heard.beat.tasks
+    return next((each for each in reports if (each.partition, each.epoch) == (task.partition, epoch)), None)
+
+
+def mark_of(report: TaskReport) -> tuple[Any, ...]:
+    """Where it stands: another one than before means that something has come."""
+    progress = report.migration or {}
+    return (report.state, *map(progress.get, _MOVING))
+
+
+def seconds_left(progress: Mapping[str, Any]) -> float | None:
+    """How long the rest will take if it comes as fast as lately; None: can't be told."""
+    if "bins_total" in progress:
+        done, rest = progress.get("bins_done") or 0, progress["bins_total"] - (progress.get("bins_done") or 0)
+    else:
+        done, rest = progress.get("records") or 0, progress.get("remaining") or 0
+    rate, came = progress.get("rate") or 0.0, progress.get("bytes") or 0
+    if not done or not rate or rest < 0:
+        return None
+    return float(came / done * rest / rate)
