@@ -5,11 +5,12 @@ from __future__ import annotations
 import heapq
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from statemgr.control.records import Strategy
 from tests.chaos.schedule import REST_S, Change, Kill, Strike, Victim, schedule
 from tests.harness.cluster import Cluster, clustered, hand_overs
 from tests.harness.load import Load
@@ -59,6 +60,7 @@ class Outcome:
 
     Attributes:
         seed: of the schedule.
+        strategy: how state travelled.
         events: sent.
         outputs: compared.
         strikes: kills and pauses.
@@ -68,6 +70,7 @@ class Outcome:
     """
 
     seed: int
+    strategy: Strategy
     events: int
     outputs: int
     strikes: int
@@ -76,8 +79,8 @@ class Outcome:
     took_s: float
 
 
-def run_schedule(seed: int, broker: LocalBroker, app: str, work_dir: Path, *, strike_broker: bool = False) -> Outcome:
-    """Run one schedule.
+def run_schedule(seed: int, broker: LocalBroker, app: str, work_dir: Path) -> Outcome:
+    """Run the schedule of a seed; the broker runs afterwards whatever befell it.
 
     Raises:
         AssertionError: something was lost, doubled, or did not end; notes tell seed, history and the last log lines.
@@ -91,14 +94,22 @@ def run_schedule(seed: int, broker: LocalBroker, app: str, work_dir: Path, *, st
         settings={"app": app, "emit": "each", "partitions": PARTITIONS},
         source_partitions=PARTITIONS,
     )
-    changes = schedule(seed, broker=strike_broker)
+    steps = schedule(seed)
     try:
         with clustered(cluster):
+            cluster.travel_by(STAGE, steps.strategy)
             cluster.await_settled()
             told.began_s = time.monotonic()
+            told.add(f"state travels by {steps.strategy}")
             with Load(broker.bootstrap, cluster.source, partitions=PARTITIONS, rate=RATE, seed=seed) as load:
-                _Performance(cluster, broker, told).carry_out(changes)
+                try:
+                    _Performance(cluster, broker, told).carry_out(steps.changes)
+                finally:
+                    broker.start()
+                    broker.resume()
                 _hand_over_more(cluster, told)
+                if steps.strategy is Strategy.LAZY:
+                    _bring_all_state(cluster, told)
                 load.stop()
                 told.add(f"load stopped after {load.sent} events")
                 cluster.await_settled()
@@ -118,9 +129,8 @@ def run_schedule(seed: int, broker: LocalBroker, app: str, work_dir: Path, *, st
     except BaseException as error:
         error.add_note(told.note())
         raise
-    strikes = sum(len(change.strikes) for change in changes)
     took_s = round(time.monotonic() - began_s, 1)
-    return Outcome(seed, load.sent, len(outputs), strikes, sum(moved.values()), most, took_s)
+    return Outcome(seed, steps.strategy, load.sent, len(outputs), len(steps.strikes), sum(moved.values()), most, took_s)
 
 
 def _hand_over_more(cluster: Cluster, told: Told) -> None:
@@ -131,7 +141,13 @@ def _hand_over_more(cluster: Cluster, told: Told) -> None:
         count = 1 if len(cluster.working(STAGE)) > 1 else 2
         told.add(f"scale to {count}, since no task was handed over twice")
         cluster.scale(STAGE, count)
-        cluster.await_settled()
+        cluster.await_settled(complete=False)
+
+
+def _bring_all_state(cluster: Cluster, told: Told) -> None:
+    """Let all but one leave: what is fetched only when it is needed is fetched at last when its holder wants to go."""
+    told.add("scale to 1, so that all state comes")
+    cluster.scale(STAGE, 1)
 
 
 class _Performance:
@@ -146,7 +162,7 @@ class _Performance:
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._newest: Pod = cluster.working(STAGE)[-1]
 
-    def carry_out(self, changes: list[Change]) -> None:
+    def carry_out(self, changes: Sequence[Change]) -> None:
         """Every change with its strikes, and all that follows from them."""
         for change in changes:
             if change.awaited:
@@ -180,10 +196,8 @@ class _Performance:
             time.sleep(min(POLL_S, left_s))  # the schedule's own time, not a wait for something
 
     def _do(self, strike: Strike) -> None:
-        if isinstance(strike, Kill) and strike.victim is Victim.BROKER:
-            self._told.add(str(strike))
-            self._broker.kill()
-            self._later(strike.restart_s, "broker starts again", self._broker.start)
+        if strike.victim is Victim.BROKER:
+            self._strike_broker(strike)
             return
         process = self._process(strike.victim)
         if process is None or not process.alive:
@@ -195,6 +209,15 @@ class _Performance:
         else:
             process.pause()
             self._later(strike.for_s, f"{process.name} goes on", lambda: resume(process))
+
+    def _strike_broker(self, strike: Strike) -> None:
+        self._told.add(str(strike))
+        if isinstance(strike, Kill):
+            self._broker.kill()
+            self._later(strike.restart_s, "broker starts again", self._broker.start)
+        else:
+            self._broker.pause()
+            self._later(strike.for_s, "broker goes on", self._broker.resume)
 
     def _kill(self, step: Kill, process: LoggedProcess) -> None:
         pod = next((pod for pod in self._cluster.pods.values() if process in pod.processes), None)

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+from statemgr.control.records import Strategy
+
+SUITE = range(1, 11)
+"""Seeds that ``make test`` runs: with both strikes at the broker, both openings and at least four strategies."""
 
 CHANGES = (3, 4)
 """Least and most changes of size of a schedule: about ten seconds on an idle machine."""
 
-LEAST, MOST = 1, 3
+LEAST, MOST = 1, 4
 """Replicas of the stage."""
+
+OPENINGS: tuple[tuple[int, ...], ...] = ((2, 3, 2), (2, 3, 4))
+"""Sizes with which some schedules begin, each a second after the former: it has its newcomers, and the move goes on."""
+
+BROKER_EVERY = 5
+"""One schedule in so many strikes the broker, too: it is paused, or killed, in turns."""
 
 NEXT_GAP_S = 1.0
 """Between a change of size and one that comes while it is still under way."""
@@ -23,6 +35,9 @@ REST_S = 1.0
 
 SILENT_S = 3.0
 """The coordinator takes a replica for dead that has been silent for so long."""
+
+LONG_S = SILENT_S + 2.0
+"""The longest pause."""
 
 
 class Victim(StrEnum):
@@ -104,6 +119,12 @@ _VICTIMS = {
 }
 """Weights: the owners carry the protocol's hardest cases."""
 
+_STRATEGIES = {strategy: 9 if strategy is Strategy.HYBRID else 1 for strategy in Strategy}
+"""Weights: three schedules of five move state as an application does that asks for nothing else."""
+
+_OPENED = 0.3
+"""Share of schedules that have an opening."""
+
 _WIPED = 0.25
 _REPORTED = 0.6
 _PAUSED = 0.3
@@ -112,29 +133,54 @@ _STRUCK = 0.9
 """Share of changes of size that are struck at while they are under way."""
 
 
-def schedule(seed: int, *, broker: bool = False) -> list[Change]:
-    """Changes of size in order.
+@dataclass(frozen=True)
+class Schedule:
+    """What one run is made of.
+
+    Attributes:
+        strategy: how state travels.
+        changes: of size, in order.
+    """
+
+    strategy: Strategy
+    changes: tuple[Change, ...]
+
+    @property
+    def counts(self) -> list[int]:
+        """The sizes in order, the first one included."""
+        return [1, *(change.count for change in self.changes)]
+
+    @property
+    def strikes(self) -> list[Strike]:
+        """All kills and pauses."""
+        return [strike for change in self.changes for _, strike in change.strikes]
+
+
+def schedule(seed: int) -> Schedule:
+    """The schedule of a seed, which decides everything.
 
     Sizes go up and down again, so that tasks come to a newcomer and leave it: two hand-overs of the same task. One
     change at least comes a second after another, while that one is under way.
-
-    Args:
-        seed: decides everything.
-        broker: whether the broker is killed, too, once.
     """
     chance = random.Random(seed)
-    number = chance.randint(*CHANGES)
+    strategy = chance.choices(list(_STRATEGIES), list(_STRATEGIES.values()))[0]
+    opening = chance.choice(OPENINGS) if chance.random() < _OPENED else ()
+    number = len(opening) + 1 if opening else chance.randint(*CHANGES)
     hasty, broken = chance.randrange(2, number), chance.randrange(1, number - 1)
     changes: list[Change] = []
-    count = 1
+    counts = [1, *(opening or (2,))]
     for index in range(number):
-        count = 2 if index == 0 else _next_size(chance, count, index)
+        if len(counts) == index + 1:
+            counts.append(_next_size(chance, counts))
         strikes = [_strike_time(chance)] if chance.random() < _STRUCK else []
-        if broker and index == broken:
-            strikes.append((0.5, Kill(Victim.BROKER, restart_s=0.5)))
-        after_s, awaited = _gap(chance, hasty=index == hasty or (index > 1 and chance.random() < _HASTY))
-        changes.append(Change(count, after_s, awaited, tuple(strikes)))
-    return changes
+        if seed % BROKER_EVERY == 0 and index == broken:
+            strikes.append((0.5, _strike_at_the_broker(chance, seed)))
+        if 0 < index < len(opening):
+            after_s, awaited = NEXT_GAP_S, True
+        else:
+            after_s, awaited = _gap(chance, hasty=index == hasty or (index > 1 and chance.random() < _HASTY))
+        changes.append(Change(counts[index + 1], after_s, awaited, tuple(strikes)))
+    return Schedule(strategy, tuple(changes))
 
 
 def _gap(chance: random.Random, *, hasty: bool) -> tuple[float, bool]:
@@ -144,11 +190,12 @@ def _gap(chance: random.Random, *, hasty: bool) -> tuple[float, bool]:
     return round(chance.uniform(*REST_GAPS_S), 2), True
 
 
-def _next_size(chance: random.Random, count: int, index: int) -> int:
-    """Another size; the third change goes down, so that tasks return within every schedule."""
+def _next_size(chance: random.Random, counts: Sequence[int]) -> int:
+    """Another size than the last; a smaller one if none was smaller so far, so that tasks return in every schedule."""
+    count = counts[-1]
     possible = [size for size in range(LEAST, MOST + 1) if size != count]
-    if index == 2:
-        possible = [size for size in possible if size < count] or possible
+    if list(counts) == sorted(counts) and len(counts) > 2:
+        possible = [size for size in possible if size < count]
     return chance.choice(possible)
 
 
@@ -159,7 +206,7 @@ def _strike_time(chance: random.Random) -> tuple[float, Strike]:
 def _strike(chance: random.Random) -> Strike:
     victim = chance.choices(list(_VICTIMS), list(_VICTIMS.values()))[0]
     if chance.random() < _PAUSED:
-        return Pause(victim, round(chance.choice([chance.uniform(0.2, 1.0), chance.uniform(1.0, SILENT_S + 2.0)]), 2))
+        return Pause(victim, round(chance.choice([chance.uniform(0.2, 1.0), chance.uniform(1.0, LONG_S)]), 2))
     owner = victim in {Victim.OWNER, Victim.NEWCOMER}
     return Kill(
         victim,
@@ -167,3 +214,9 @@ def _strike(chance: random.Random) -> Strike:
         reported=chance.random() < _REPORTED,
         wiped=owner and chance.random() < _WIPED,
     )
+
+
+def _strike_at_the_broker(chance: random.Random, seed: int) -> Strike:
+    if seed // BROKER_EVERY % 2 == 0:
+        return Kill(Victim.BROKER, restart_s=0.5)
+    return Pause(Victim.BROKER, round(chance.uniform(1.0, LONG_S), 2))

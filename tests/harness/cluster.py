@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from statemgr.control.records import Assigned, decode_control
+from statemgr.control.records import Assigned, Strategy, decode_control
 from statemgr.control.view import ControlView
 from statemgr.layout import control_topic, split_changelog_key
 from statemgr.store import RocksBackend, RocksSettings
@@ -91,6 +91,16 @@ class Cluster:
             pod.start()
         return started
 
+    def travel_by(self, stage: str, strategy: Strategy) -> None:
+        """Say how a stage's state travels from now on."""
+        self.coordinator.await_leading()
+
+        def ask() -> bool:
+            answer = self.coordinator.post("/scale", {"stage": stage, "manner": {"strategy": strategy}})
+            return isinstance(answer, dict) and "term" in answer
+
+        wait_for(f"state travels by {strategy}", ask, SETTLE_LIMIT_S, self.describe)
+
     def tend(self) -> None:
         """What supervisors do without being asked."""
         for pod in self.pods.values():
@@ -101,16 +111,18 @@ class Cluster:
         """Every process, dead ones included."""
         return [self.coordinator, *(process for pod in self.pods.values() for process in pod.processes)]
 
-    def await_settled(self, limit_s: float = SETTLE_LIMIT_S) -> None:
-        """Wait until every task runs at its owner, with all of its state there."""
+    def await_settled(self, limit_s: float = SETTLE_LIMIT_S, *, complete: bool = True) -> None:
+        """Wait until every task runs at its owner; and, unless not ``complete``, with all of its state there."""
+
+        def left() -> list[str]:
+            return self.unsettled(complete=complete)
 
         def look() -> bool:
             self.tend()
-            return self.unsettled() == []
+            return left() == []
 
-        wait_for(
-            "every task runs with all of its state", look, limit_s, lambda: f"{self.unsettled()}\n{self.describe()}"
-        )
+        state = " with all of its state" if complete else ""
+        wait_for(f"every task runs{state}", look, limit_s, lambda: f"{left()}\n{self.describe()}")
 
     def all_are_members(self, stage: str) -> bool:
         """Whether the coordinator lets exactly those pods own tasks that were not asked to leave."""
@@ -119,8 +131,12 @@ class Cluster:
         there = sorted(pod.name for pod in self.working(stage))
         return any(each["stage"] == stage and sorted(each["members"]) == there for each in stages)
 
-    def unsettled(self) -> list[str]:
-        """What keeps the application from being at rest, by the coordinator's word."""
+    def unsettled(self, *, complete: bool = True) -> list[str]:
+        """What keeps the application from being at rest, by the coordinator's word.
+
+        Args:
+            complete: whether state that is still elsewhere does.
+        """
         answer = self.coordinator.get("/topology")
         if answer is None or answer[0] != 200:
             return ["the coordinator does not answer"]
@@ -132,7 +148,7 @@ class Cluster:
                 said.append(f"{name}: members {stage['members']}, there are {there}")
             if not stage["settled"]:
                 said.append(f"{name}: {stage['waiting_for']}")
-            if stage["incomplete"]:
+            if complete and stage["incomplete"]:
                 said.append(f"{name}: {stage['incomplete']} tasks need others' copies")
         return said
 
