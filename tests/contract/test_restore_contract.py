@@ -317,6 +317,7 @@ def test_tasks_are_restored_together_each_from_its_own_base(world):
     assert remaining[-1] == 0
     assert world.told[-1].records == 2 + 20
     assert world.told[-1].bytes > 0
+    assert [world.told[-1].each[task].records for task in (TASK, other)] == [2, 20]
 
 
 def test_no_tasks_need_no_restore(world):

@@ -13,12 +13,12 @@ from starlette.testclient import TestClient
 from statemgr.control.records import Layer, Manner, Strategy
 from tests.unit.towpath.coordinator.application import STAGE, Application
 from tests.unit.towpath.coordinator.facts_of import beat
+from towpath.coordinator import views
 from towpath.coordinator.client import CoordinatorClient
 from towpath.coordinator.coordinator import Coordinator
 from towpath.coordinator.errors import CoordinatorError, CoordinatorUnavailableError, NotLeadingError, RefusedError
 from towpath.coordinator.http import application as http_application
 from towpath.coordinator.messages import MoveRequest, ScaleRequest
-from towpath.coordinator.views import PATIENCE_S
 
 STALL_S = 30.0
 
@@ -185,14 +185,15 @@ def test_health_turns_red_when_turns_stop(application: Application, http: TestCl
 
 
 def test_a_stalled_move_is_named_by_health_counted_for_prometheus_and_no_illness(
-    application: Application, client: CoordinatorClient, http: TestClient
+    application: Application, client: CoordinatorClient, http: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(views, "PATIENCE_S", 2.0)
     assert http.get("/health").json()["stalled"] == []
     newcomer = application.replicas["count-1"]
     partition = min(application.replicas["count-0"].owned)
     newcomer._take_up = lambda: None
     client.move(MoveRequest(stage=STAGE, partition=partition, replica="count-1"))
-    application.run(PATIENCE_S + 10)
+    application.run(4.0)
     answer = http.get("/health")
     assert answer.status_code == 200
     assert (answer.json()["problem"], len(answer.json()["stalled"])) == (None, 1)

@@ -206,6 +206,7 @@ def _progress(tails: Sequence[Tail]) -> RestoreProgress:
         sum(tail.records for tail in tails),
         sum(tail.bytes for tail in tails),
         sum(tail.remaining for tail in tails),
+        {tail.task: RestoreProgress(tail.records, tail.bytes, tail.remaining) for tail in tails},
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from statemgr.progress import Progress
@@ -52,11 +54,13 @@ class RestoreProgress(NamedTuple):
         records: changelog records applied.
         bytes: bytes of their keys and values.
         remaining: offsets still ahead of the readers; counts markers and compacted offsets too, so it is a bound.
+        each: the same of each task.
     """
 
     records: int
     bytes: int
     remaining: int
+    each: Mapping[TaskId, RestoreProgress] = MappingProxyType({})
 
 
 class Source(StrEnum):

@@ -19,6 +19,7 @@ Pure of waiting: what takes time is a :class:`~statemgr.migration.ports.Pending`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 import structlog
@@ -149,11 +150,14 @@ class Arrivals:
                 epoch=arrival.assigned.epoch,
                 state=str(arrival.phase),
                 complete=False,
-                migration=arrival.task.migration.report() if arrival.task and arrival.task.migration else None,
-                lag=None,
+                migration=self._progress(arrival),
             )
             for task, arrival in self._arriving.items()
         ]
+
+    def copies(self) -> list[TaskReport]:
+        """What the coordinator is told of copies that are being made."""
+        return self._preparations.reports()
 
     def put_away(self, task: OwnedTask) -> None:
         """Close the store of a task that was released."""
@@ -166,6 +170,11 @@ class Arrivals:
         self._arriving = {}
         self._opener.drop()
         self._preparations.drop()
+
+    def _progress(self, arrival: Arrival) -> dict[str, Any] | None:
+        if arrival.task is not None:
+            return arrival.task.migration.report() if arrival.task.migration is not None else None
+        return self._opener.read(arrival.assigned.task, arrival.assigned.epoch) or None
 
     def _move_on(self, task: TaskId, arrival: Arrival, view: ControlView) -> OwnedTask | None:
         if arrival.phase is ArrivalPhase.WAITING and self._may_begin(task, arrival, view):

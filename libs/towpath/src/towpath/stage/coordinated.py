@@ -273,7 +273,6 @@ class Coordinated:
                 state="running",
                 complete=task.migration is None,
                 migration=None if task.migration is None else task.migration.report(),
-                lag=None,
             )
             for partition, task in owned.items()
         ]
@@ -286,5 +285,6 @@ class Coordinated:
             control_offset=self._control.view.next_offset,
             tasks=[*running, *self._arrivals.reports()],
             ready=[TaskEpoch(partition=task.partition, epoch=epoch) for task, epoch in self._arrivals.ready()],
+            copies=self._arrivals.copies(),
         )
         self._link.say(beat, at_once=at_once)

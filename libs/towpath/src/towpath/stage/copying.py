@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -58,6 +58,7 @@ class Copy:
         self._store: LayeredStore | None = None
         self._job: MigrationJob | None = None
         self._topping: Pending[None] | None = None
+        self._begun_s = makers.clock.monotonic_s()
 
     @property
     def complete(self) -> bool:
@@ -82,6 +83,15 @@ class Copy:
             )
         if self._job is not None and not self._job.complete:
             self._job.poll(now_s, budget_s)
+
+    def report(self, now_s: float) -> dict[str, Any]:
+        """How far it has come, in the words of :mod:`towpath.coordinator.progress`, and since when it is made."""
+        elapsed_s = now_s - self._begun_s
+        if self._job is None:
+            phase = "asking its owner" if self._described is not None else "opening a store"
+            return {"phase": phase, "elapsed_s": elapsed_s}
+        read = self._makers.read(self._task, self._hint.epoch)
+        return {**read, **msgspec.to_builtins(self._job.progress()), "elapsed_s": elapsed_s}
 
     def top_up(self) -> bool:
         """Begin to apply what the owner has written since; false while that is under way."""
@@ -149,6 +159,7 @@ class CopyMaker:
         spawn: runs what takes long.
         make_job: makes the job that fills a copy.
         top_up: closes the store, if it is given, applies the changelog's tail to it, and closes it again.
+        read: how far the changelog has been read for a copy; empty: it is not being read.
         pause: waits that many seconds.
     """
 
@@ -160,6 +171,7 @@ class CopyMaker:
         spawn: Spawn,
         make_job: MakeJob,
         top_up: Callable[[TaskId, int, Store | None], None],
+        read: Callable[[TaskId, int], dict[str, Any]],
         pause: Callable[[float], object],
     ) -> None:
         self.client = client
@@ -168,6 +180,7 @@ class CopyMaker:
         self.spawn = spawn
         self.make_job = make_job
         self.top_up = top_up
+        self.read = read
         self.pause = pause
 
     def begin(self, task: TaskId, hint: Prepare) -> Copy:

@@ -16,11 +16,18 @@ class Migration:
     Args:
         job: asks the holders and installs what they answer.
         resolved: told the store keys whose state has arrived (or is known to be absent).
+        read: what is known of the changelog that is read for it.
     """
 
-    def __init__(self, job: MigrationJob, resolved: Callable[[Sequence[bytes]], None]) -> None:
+    def __init__(
+        self,
+        job: MigrationJob,
+        resolved: Callable[[Sequence[bytes]], None],
+        read: Callable[[], dict[str, Any]] = dict,
+    ) -> None:
         self.job = job
         self._resolved = resolved
+        self._read = read
 
     @property
     def complete(self) -> bool:
@@ -53,5 +60,4 @@ class Migration:
 
     def report(self) -> dict[str, Any]:
         """How far it has come, for the coordinator and for people."""
-        progress: dict[str, Any] = msgspec.to_builtins(self.job.progress())
-        return progress
+        return {**self._read(), **msgspec.to_builtins(self.job.progress())}

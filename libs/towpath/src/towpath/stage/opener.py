@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
@@ -124,6 +125,10 @@ class Opener:
             delayed = _Delayed(assigned.task, lambda: self._opening.open(assigned, released, said))
         self._delayed.append(delayed)
         return delayed
+
+    def read(self, task: TaskId, epoch: int) -> dict[str, Any]:
+        """How far the changelog has been read for a task that is being opened; empty: it is not being read."""
+        return self._opening.read(task, epoch)
 
     def hold(self, task: TaskId, freed: Pending[None]) -> None:
         """Open nothing of a task before its store is free."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from typing import Any
 
 import structlog
 
@@ -41,7 +42,7 @@ from statemgr.migration.opening import (
 from statemgr.migration.ports import Address, Description, Pending, Spawn, StateClient
 from statemgr.migration.record import MigrationRecord
 from statemgr.migration.scratch import build_scratch
-from statemgr.migration.sources import UsableLayer
+from statemgr.migration.sources import ScratchSource, UsableLayer
 from statemgr.store.base import Store, StoreBackend
 from statemgr.types import TaskId, TopicPartition
 from towpath.errors import TowpathError
@@ -49,6 +50,7 @@ from towpath.query.plan import StagePlan
 from towpath.stage.migrating import Migration
 from towpath.stage.ownership import Ownership, Topics
 from towpath.stage.parking import Parking
+from towpath.stage.reading import Readings
 from towpath.stage.settings import StageSettings
 from towpath.stage.tasks import OwnedTask
 
@@ -122,6 +124,7 @@ class Opening:
         self._stopping = stopping
         self._pause = pause
         self.topics: Topics | None = None
+        self._readings = Readings(clock)
         self._prepared: dict[tuple[TaskId, int], Store] = {}
         self._lock = threading.Lock()  # a preparation may be dropped and begun again before its first one has run
 
@@ -149,9 +152,15 @@ class Opening:
         Args:
             epochs: partition → epoch.
         """
-        for partition, epoch in epochs.items():
-            self.forget(TaskId(self._plan.name, partition), epoch)  # prepared before the strategy was changed
-        return self._ownership.acquire(epochs, self._known_topics, self._pause)
+        tasks = {TaskId(self._plan.name, partition): epoch for partition, epoch in epochs.items()}
+        for task, epoch in tasks.items():
+            self.forget(task, epoch)  # prepared before the strategy was changed
+        with self._readings.follow(tasks) as told:
+            return self._ownership.acquire(epochs, self._known_topics, self._pause, told)
+
+    def read(self, task: TaskId, epoch: int) -> dict[str, Any]:
+        """How far the changelog has been read for a task on its way; empty: it is not being read."""
+        return self._readings.of(task, epoch)
 
     def at_cut(self, assigned: Assigned, released: Released) -> OwnedTask:
         """A task whose cut the log names and whose one layer is the releaser's: nothing is asked or read first."""
@@ -231,17 +240,19 @@ class Opening:
             raise
 
     def _tail(self, assigned: Assigned, layered: LayeredStore) -> RestoredTask:
-        return catch_up(
-            assigned.task,
-            assigned.epoch,
-            layered,
-            self._kafka,
-            self._changelog,
-            name=f"{self._settings.replica}-tail",
-            clock=self._clock,
-            stop=self._stopping,
-            pause=self._pause,
-        )
+        with self._readings.follow({assigned.task: assigned.epoch}) as told:
+            return catch_up(
+                assigned.task,
+                assigned.epoch,
+                layered,
+                self._kafka,
+                self._changelog,
+                name=f"{self._settings.replica}-tail",
+                clock=self._clock,
+                on_progress=told,
+                stop=self._stopping,
+                pause=self._pause,
+            )
 
     def _running(
         self, assigned: Assigned, restored: RestoredTask, layered: LayeredStore, usable: Sequence[UsableLayer]
@@ -254,35 +265,31 @@ class Opening:
         parking = task.parking or Parking()
         task.parking = parking
         job = self.make_job(assigned.task, assigned.epoch, assigned.manner, layered, usable)
-        task.migration = Migration(job, parking.resolved)
+        task.migration = Migration(job, parking.resolved, lambda: self.read(assigned.task, assigned.epoch))
         return task
 
     def make_job(
         self, task: TaskId, epoch: int, manner: Manner, layered: LayeredStore, usable: Sequence[UsableLayer]
     ) -> MigrationJob:
         """The job that brings what is not here yet."""
-        job = MigrationJob(
-            task,
-            epoch,
-            layered,
-            usable,
-            self._client,
-            self._clock,
-            manner,
-            self._rebuild,
-            lambda: build_scratch(
-                task,
-                epoch,
-                layered.record.cut,
-                self._backend,
-                self._kafka,
-                self._changelog,
-                name=f"{self._settings.replica}-scratch",
-                clock=self._clock,
-                stop=lambda: job.closed or self._stopping(),
-                pause=self._pause,
-            ),
-        )
+
+        def scratch() -> ScratchSource:
+            with self._readings.follow({task: epoch}) as told:
+                return build_scratch(
+                    task,
+                    epoch,
+                    layered.record.cut,
+                    self._backend,
+                    self._kafka,
+                    self._changelog,
+                    name=f"{self._settings.replica}-scratch",
+                    clock=self._clock,
+                    on_progress=told,
+                    stop=lambda: job.closed or self._stopping(),
+                    pause=self._pause,
+                )
+
+        job = MigrationJob(task, epoch, layered, usable, self._client, self._clock, manner, self._rebuild, scratch)
         return job
 
     def top_up(self, task: TaskId, epoch: int, store: Store | None) -> None:

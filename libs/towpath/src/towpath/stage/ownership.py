@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from statemgr.changelog.follow import ignore
 from statemgr.changelog.model import RestoredTask, RestoreProgress
 from statemgr.changelog.restore import restore
 from statemgr.clock import Clock
@@ -78,13 +79,20 @@ class Ownership:
         self._stopping = stopping
         self._say = say
 
-    def acquire(self, epochs: Mapping[int, int], topics: Topics, pause: Callable[[float], object]) -> list[OwnedTask]:
+    def acquire(
+        self,
+        epochs: Mapping[int, int],
+        topics: Topics,
+        pause: Callable[[float], object],
+        on_progress: Callable[[RestoreProgress], None] = ignore,
+    ) -> list[OwnedTask]:
         """Restore the tasks and decide where each goes on reading.
 
         Args:
             epochs: partition → the epoch under which it is owned.
             topics: the stage's topics.
             pause: waits that many seconds.
+            on_progress: told how far the restore is, after every batch.
 
         Raises:
             StageStoppedError: a task's changelog was written under a later epoch.
@@ -95,7 +103,7 @@ class Ownership:
         targets = {TaskId(self._plan.name, partition): epoch for partition, epoch in epochs.items()}
         if not targets:
             return []
-        restored = self._restore(targets, topics, pause) if self._plan.stateful else {}
+        restored = self._restore(targets, topics, pause, on_progress) if self._plan.stateful else {}
         try:
             return self.own(targets, topics, restored, share=len(targets))
         except BaseException:
@@ -125,7 +133,11 @@ class Ownership:
             consumer.close()
 
     def _restore(
-        self, targets: Mapping[TaskId, int], topics: Topics, pause: Callable[[float], object]
+        self,
+        targets: Mapping[TaskId, int],
+        topics: Topics,
+        pause: Callable[[float], object],
+        on_progress: Callable[[RestoreProgress], None],
     ) -> dict[TaskId, RestoredTask]:
         self._say("restoring state")
         return restore(
@@ -135,7 +147,7 @@ class Ownership:
             topics.infos[changelog_topic(self._plan.app, self._plan.name)],
             name=f"{self._settings.replica}-restore",
             clock=self._clock,
-            on_progress=_Told(self._metrics.restored.inc, self._say),
+            on_progress=_Told(self._metrics.restored.inc, self._say, on_progress),
             stop=self._stopping,
             pause=pause,
         )
@@ -257,12 +269,19 @@ def _positions(task: TaskId, progress: Progress | None) -> dict[TopicPartition, 
 class _Told:
     """Counts the records of one restore; several may run at the same time."""
 
-    def __init__(self, count: Callable[[float], None], say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        count: Callable[[float], None],
+        say: Callable[[str], None],
+        on_progress: Callable[[RestoreProgress], None],
+    ) -> None:
         self._count = count
         self._say = say
+        self._on_progress = on_progress
         self._applied = 0
 
     def __call__(self, progress: RestoreProgress) -> None:
         self._count(progress.records - self._applied)
         self._applied = progress.records
         self._say(f"restoring state: {progress.records} records applied, at most {progress.remaining} to go")
+        self._on_progress(progress)

@@ -22,7 +22,7 @@ from statemgr.control.records import COPIES_FIRST, Strategy
 from statemgr.errors import StateError
 from statemgr.migration.ports import Address, Description, Pending, Spawn, StateClient
 from statemgr.types import TaskId
-from towpath.coordinator.messages import Prepare
+from towpath.coordinator.messages import Prepare, TaskReport
 from towpath.stage.copying import Copy, CopyMaker
 from towpath.stage.opening import Opening
 
@@ -123,6 +123,21 @@ class Preparations:
     def ready(self) -> list[tuple[TaskId, int]]:
         """Tasks for which nothing more can be done before the assignment, with their epochs."""
         return [(task, prepared.hint.epoch) for task, prepared in self._prepared.items() if prepared.ready]
+
+    def reports(self) -> list[TaskReport]:
+        """What the coordinator is told of copies that are being made."""
+        now_s = self._clock.monotonic_s()
+        return [
+            TaskReport(
+                partition=task.partition,
+                epoch=each.hint.epoch,
+                state="copying",
+                complete=False,
+                migration=each.copy.report(now_s),
+            )
+            for task, each in self._prepared.items()
+            if each.copy is not None and not each.copy.complete
+        ]
 
     @property
     def copying(self) -> bool:
