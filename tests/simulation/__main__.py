@@ -13,8 +13,8 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 
-from tests.simulation.coverage import Coverage, table
-from tests.simulation.run import Failure, attempt, run_seed
+from tests.simulation.coverage import Coverage, report
+from tests.simulation.run import Failed, Failure, attempt, run_seed
 
 CHUNK = 10
 """Seeds a worker takes at once."""
@@ -48,15 +48,17 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _one_by_one(seeds: Sequence[int], *, trace: bool) -> int:
+    coverage = Coverage()
     for seed in seeds:
         try:
             outcome = run_seed(seed, trace=trace)
         except Failure as failure:
-            print(_explained(seed, str(failure)))
-            return 1
+            return _failed(seed, str(failure), coverage + failure.coverage)
+        coverage.update(outcome.coverage)
         if trace:
             print("\n".join(map(str, outcome.history)))
         print(f"seed {seed} passes: {outcome.summary}, digest {outcome.digest}")
+    print(f"\n{report(coverage)}")
     return 0
 
 
@@ -64,16 +66,15 @@ def _on_all_cores(seeds: range, processes: int) -> int:
     started_s, done, shown_s, coverage = time.monotonic(), 0, time.monotonic(), Coverage()
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         for seed, outcome in pool.map(attempt, seeds, chunksize=CHUNK):
-            if isinstance(outcome, str):
-                pool.shutdown(wait=False, cancel_futures=True)
-                print(_explained(seed, outcome))
-                return 1
-            done += 1
             coverage.update(outcome.coverage)
+            if isinstance(outcome, Failed):
+                pool.shutdown(wait=False, cancel_futures=True)
+                return _failed(seed, outcome.text, coverage)
+            done += 1
             if time.monotonic() - shown_s >= EVERY_S:
                 shown_s = time.monotonic()
                 print(f"{done} of {len(seeds)} seeds pass, {_pace(done, started_s)}", flush=True)
-    print(table(coverage))
+    print(f"{report(coverage)}\n")
     print(f"{done} seeds pass, {_pace(done, started_s)}")
     return 0
 
@@ -83,8 +84,11 @@ def _pace(done: int, started_s: float) -> str:
     return f"{took_s:.0f} s, {done / max(took_s, 0.001):.0f} a second"
 
 
-def _explained(seed: int, text: str) -> str:
-    return f"{text}\n\nseed {seed} fails; it repeats by:  make simulate SEED={seed} RUNS=1"
+def _failed(seed: int, text: str, coverage: Coverage) -> int:
+    """The history comes first, and last what most people look for."""
+    print(f"{text}\n\n{report(coverage)}\n")
+    print(f"seed {seed} fails: {text.splitlines()[-1]}\nit repeats by:  make simulate SEED={seed} RUNS=1")
+    return 1
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from statemgr.errors import StateError
+from statemgr.errors import KafkaUnavailableError, StateError
+from statemgr.kafka.ports import Admin
 from statemgr.testing.kafka import FakeKafka
 from tests.simulation.application import APP, STAGE
 from tests.simulation.clocks import ProcessClock
@@ -74,6 +75,11 @@ class Coordinators:
         if self.process is not None:
             self.world.kill(self.process, cause)
 
+    def steps(self) -> list[str]:
+        """Where the moves stand that have not ended, as the coordinator that is talked to sees it."""
+        moves = self.current._memory.moves if self.current is not None else ()
+        return [str(move.step) for move in moves]
+
     def died(self, replica: str) -> None:
         """A supervisor reports a dead replica."""
         self._send(replica, lambda coordinator: coordinator.died(STAGE, replica))
@@ -118,7 +124,7 @@ class Coordinators:
     def _live(self, process: Process) -> None:
         clock = ProcessClock(self.world, process)
         admin = self.kafka.admin()
-        prepare_control_topic(admin, APP, 1)
+        self._prepare_log(admin)
         coordinator = Coordinator(
             APP,
             [StageFacts(STAGE, self.partitions, stateful=True)],
@@ -138,6 +144,16 @@ class Coordinators:
                 self.world.sleep(TICK_S)
         except (StateError, TowpathError) as error:
             self.world.note(process.name, f"gives up: {error!r}")
+
+    def _prepare_log(self, admin: Admin) -> None:
+        """Make the control log; a coordinator that starts without a broker waits for it."""
+        while True:
+            try:
+                prepare_control_topic(admin, APP, 1)
+            except KafkaUnavailableError:
+                self.world.sleep(LOOK_S)
+            else:
+                return
 
     def _died(self, cause: str) -> None:
         self.world.after(0.05 + self.world.rng.random(), self._again)

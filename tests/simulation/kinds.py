@@ -83,6 +83,12 @@ class Kind(StrEnum):
     TOPICS_ANEW = "topics anew"
     """Everything is stopped, input, output and changelog are made anew, and all starts again with empty state."""
 
+    BROKER_AWAY = "broker away"
+    """Nobody gets an answer of the broker for some seconds; then it is back with its data."""
+
+    DISK_FULL = "disk full"
+    """Every write to a machine's stores fails for a while; whoever ends by it is started again."""
+
 
 WEIGHTS: dict[Kind, float] = {
     Kind.KILL: 6,
@@ -112,3 +118,12 @@ WEIGHTS: dict[Kind, float] = {
     Kind.TOPICS_ANEW: 0.4,
 }
 """How often each kind is chosen, in proportion."""
+
+FURTHER: dict[Kind, float] = {
+    Kind.BROKER_AWAY: 0.15,
+    Kind.DISK_FULL: 0.15,
+}
+"""Kinds with the probability that a run has one of them, beside what is chosen by weight.
+
+They are drawn apart from all others, so that schedules by which a fault is known to be found stay as they are.
+"""

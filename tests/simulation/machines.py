@@ -13,8 +13,8 @@ from statemgr.types import TaskId
 from tests.simulation.application import APP, STAGE, Counting
 from tests.simulation.clocks import ProcessClock
 from tests.simulation.coordinators import Coordinators, SimulatedLink
-from tests.simulation.coverage import STATES
-from tests.simulation.disks import Disk, SlowBackend
+from tests.simulation.coverage import MIGRATING, STATES
+from tests.simulation.disks import Disk, DiskBackend
 from tests.simulation.holders import Directory, NetworkStateClient, Running, address_of
 from tests.simulation.lanes import Process
 from tests.simulation.network import Network
@@ -77,7 +77,7 @@ class Life:
 
     process: Process
     replica: Replica
-    backend: SlowBackend
+    backend: DiskBackend
     coordinated: Coordinated
     metrics: StageMetrics
 
@@ -182,7 +182,7 @@ class Machine:
 
     def _make(self, process: Process) -> Life:
         around, world = self.around, self.around.world
-        clock, backend = ProcessClock(world, process), SlowBackend(world, self.disk)
+        clock, backend = ProcessClock(world, process), DiskBackend(world, self.disk)
         metrics, settings = StageMetrics(STAGE, self.name), settings_of(self.name)
         coordinated = self._coordinated(process, clock, backend, metrics)
         replica = Replica(
@@ -199,7 +199,7 @@ class Machine:
         return Life(process, replica, backend, coordinated, metrics)
 
     def _coordinated(
-        self, process: Process, clock: ProcessClock, backend: SlowBackend, metrics: StageMetrics
+        self, process: Process, clock: ProcessClock, backend: DiskBackend, metrics: StageMetrics
     ) -> Coordinated:
         around, world, holders = self.around, self.around.world, dict[str, str]()
         client = NetworkStateClient(world, around.network, around.directory, self.name, holders)
@@ -244,4 +244,5 @@ def _state_at(life: Life, partition: int) -> str | None:
     view = life.coordinated.view.of(owned.id)
     if view.assigned_elsewhere(life.process.name, owned.epoch):
         return "releasing"
-    return "complete" if owned.migration is None else "incomplete"
+    phase = "complete" if owned.migration is None else owned.migration.job.progress().phase
+    return MIGRATING.get(phase, "complete")

@@ -46,7 +46,23 @@ class Outcome:
 
 
 class Failure(AssertionError):
-    """A run that did not pass; the text has seed, history and cause."""
+    """A run that did not pass; the text has seed, history and cause.
+
+    Attributes:
+        coverage: until then.
+    """
+
+    def __init__(self, text: str, coverage: Coverage) -> None:
+        super().__init__(text)
+        self.coverage = coverage
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What is told of a failure between processes."""
+
+    text: str
+    coverage: Coverage
 
 
 def run_seed(seed: int, *, trace: bool = False, schedule: Schedule | None = None) -> Outcome:
@@ -61,7 +77,7 @@ def run_seed(seed: int, *, trace: bool = False, schedule: Schedule | None = None
         try:
             simulation.run()
         except Exception as error:
-            raise Failure(_explained(seed, simulation, error)) from error
+            raise Failure(_explained(seed, simulation, error), simulation.coverage) from error
         finally:
             simulation.close()
     world = simulation.world
@@ -70,7 +86,7 @@ def run_seed(seed: int, *, trace: bool = False, schedule: Schedule | None = None
     return Outcome(digest, summary, simulation.coverage, world.history)
 
 
-def attempt(seed: int) -> tuple[int, Outcome | str]:
+def attempt(seed: int) -> tuple[int, Outcome | Failed]:
     """The seed with its outcome, or why it failed; for processes that run many.
 
     A process that hangs says where, and ends.
@@ -79,7 +95,7 @@ def attempt(seed: int) -> tuple[int, Outcome | str]:
     try:
         return seed, run_seed(seed).light()
     except Failure as failure:
-        return seed, str(failure)
+        return seed, Failed(str(failure), failure.coverage)
     finally:
         faulthandler.cancel_dump_traceback_later()
 

@@ -10,12 +10,13 @@ that were never committed.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from statemgr.control.records import Manner, Strategy
-from tests.simulation.kinds import WEIGHTS, Kind
+from tests.simulation.broker import Unanswered
+from tests.simulation.kinds import FURTHER, WEIGHTS, Kind
 from tests.simulation.load import Planned, plan_load
 from tests.simulation.network import Weather
 
@@ -90,15 +91,17 @@ class Flavour:
         strategy: how state travels, in all of the run; None: whatever comes.
         records: number of input records; None: 20 to 70.
         marker_lag_s: see :class:`Schedule`; None: whatever comes.
+        further: whether the kinds of :data:`~tests.simulation.kinds.FURTHER` come, too.
     """
 
     often: Mapping[Kind, float] = field(default_factory=dict)
     strategy: Strategy | None = None
     records: int | None = None
     marker_lag_s: float | None = None
+    further: bool = False
 
 
-ANY = Flavour()
+ANY = Flavour(further=True)
 """Whatever comes."""
 
 
@@ -111,13 +114,14 @@ def plan(seed: int, flavour: Flavour = ANY) -> Schedule:
     calm_s = load_s + rng.random() * 1.5
     stormy = rng.random() < 0.4
     strikes = _strikes(choice, partitions, calm_s)
+    further = _further(seed, partitions, strikes, calm_s) if flavour.further else []
     busy_s = [strike.at_s for strike in strikes]
     return Schedule(
         partitions=partitions,
         replicas=rng.randint(1, 3),
         manner=choice.manner(),
         load=tuple(plan_load(rng, partitions, flavour.records or rng.randint(20, 70), load_s, busy_s)),
-        strikes=tuple(strikes),
+        strikes=tuple(sorted([*strikes, *further], key=lambda strike: strike.at_s)),
         reactions={
             rng.randrange(6): choice.strike(partitions, rng.random() * 0.12) for _ in range(rng.choice((0, 1, 2, 3)))
         },
@@ -180,6 +184,19 @@ def _strikes(choice: _Choice, partitions: int, until_s: float) -> list[Strike]:
     return [choice.strike(partitions, at_s) for at_s in moments]
 
 
+def _further(seed: int, partitions: int, strikes: Sequence[Strike], until_s: float) -> list[Strike]:
+    """Strikes of the kinds that are drawn apart; many come soon after another one."""
+    rng = random.Random(f"further {seed}")
+    found = []
+    for kind, probability in FURTHER.items():
+        near = rng.random() < 0.5
+        at_s = rng.choice(strikes).at_s + rng.random() * 0.3 if near else BEGIN_S + rng.random() * (until_s - BEGIN_S)
+        args = {"whom": rng.randrange(100), **ARGUMENTS[kind](rng, partitions)}
+        if rng.random() < probability:
+            found.append(Strike(min(at_s, until_s), kind, args))
+    return found
+
+
 def _nothing(rng: random.Random, partitions: int) -> dict[str, Any]:
     return {}
 
@@ -219,5 +236,14 @@ ARGUMENTS: dict[Kind, Callable[[random.Random, int], dict[str, Any]]] = {
     Kind.SLOW_DISK: lambda rng, _: {"seconds": rng.choice((0.02, 0.3))},
     Kind.NIGHT: lambda rng, _: {"seconds": rng.choice((31.0, 61.0))},
     Kind.READ: lambda rng, partitions: {"partition": rng.randrange(partitions), "key": rng.randrange(9)},
+    Kind.BROKER_AWAY: lambda rng, _: {
+        "seconds": rng.choice((0.3, 1.5, 5.0, 12.0)) * (0.5 + rng.random()),
+        "unanswered": rng.choice(list(Unanswered)),
+        "at": rng.choice(("", "", "init_transactions", "flush", "commit", "commit")),
+    },
+    Kind.DISK_FULL: lambda rng, _: {
+        "seconds": rng.choice((0.1, 0.5, 1.5)) * (0.5 + rng.random()),
+        "unreadable": rng.random() < 0.5,
+    },
 }
 """Further arguments of a strike."""

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from statemgr.kafka.ports import TopicSpec
 from statemgr.layout import changelog_topic, control_topic
-from statemgr.testing.kafka import FakeKafka
 from statemgr.types import TaskId, TopicPartition
 from tests.simulation.application import APP, INPUT, OUTPUT, STAGE, stage_plan
-from tests.simulation.clocks import WorldClock
+from tests.simulation.broker import SimulatedKafka
 from tests.simulation.coordinators import Coordinators
 from tests.simulation.coverage import Coverage
 from tests.simulation.holders import Directory
 from tests.simulation.invariants import LogWatch
+from tests.simulation.lanes import Process
 from tests.simulation.load import Planned
 from tests.simulation.machines import Machine, Surroundings, state_of
 from tests.simulation.markers import StaggeredMarkers
@@ -44,6 +44,9 @@ LAST_LOOK_S = 1.0
 SETTLE_S = 15.0
 """Longest time until nobody keeps anything of a task that it does not run; tasks may still be moved meanwhile."""
 
+ROLES = ("holder", "coordinator")
+"""First words of the names of processes that are no replicas."""
+
 
 class Simulation:
     """A cluster in a world."""
@@ -51,15 +54,15 @@ class Simulation:
     def __init__(self, seed: int, schedule: Schedule, *, trace: bool = False) -> None:
         self.schedule = schedule
         self.world = World(seed, haste=schedule.haste, trace=trace)
-        self.kafka = FakeKafka(WorldClock(self.world), marker_lag_s=schedule.marker_lag_s)
+        self.kafka = SimulatedKafka(self.world, marker_lag_s=schedule.marker_lag_s)
         self.kafka.cluster.transaction_timeout_s = TRANSACTION_TIMEOUT_S
-        self.kafka.on_call(self.world.step)
         self._markers = StaggeredMarkers(self.world, self.kafka.cluster, schedule.marker_spread_s)
         self.network = Network(self.world, schedule.weather)
         self.directory = Directory()
         self.watch = LogWatch(self.world, self.kafka.cluster, APP, STAGE)
         self.coordinators = Coordinators(self.world, self.kafka, self.network, schedule.partitions)
         self.watch.on_change = self._react
+        self.world.on_kill = self._killed
         self.coverage = Coverage()
         self._is_calm = False
         self.machines: dict[str, Machine] = {}
@@ -73,6 +76,7 @@ class Simulation:
             self.watch.deleted,
         )
         self._producer = self.kafka.producer(transactional_id=None, name="load")
+        self.kafka.broker.on_return = self._producer.send_queued
         self._striker = Striker(self)
 
     def make_topics(self) -> None:
@@ -110,6 +114,13 @@ class Simulation:
         """Note in which states an event met the tasks."""
         for partition in range(self.schedule.partitions):
             self.coverage[state_of(self, partition), event] += 1
+        for step in self.coordinators.steps():
+            self.coverage[step, event] += 1
+
+    def _killed(self, process: Process) -> None:
+        """A process is about to die."""
+        role = process.name.partition(" ")[0].partition("-")[0]
+        self.cover(f"{role if role in ROLES else 'replica'} dies")
 
     def _drain(self, machine: Machine) -> None:
         """Those that were to stay may be lost meanwhile."""
@@ -126,8 +137,8 @@ class Simulation:
             SimulationError: something happened that must never happen.
         """
         self._begin()
-        while self.world.now_s < self.schedule.calm_s + self.world.slept_s:
-            self.world.run_until(self.schedule.calm_s + self.world.slept_s)
+        while self.world.now_s < (calm_s := self._calm_s()):
+            self.world.run_until(calm_s)
         self._calm()
         self._come_to_rest()
         self._judge()
@@ -135,6 +146,10 @@ class Simulation:
     def close(self) -> None:
         """End everything."""
         self.world.close()
+
+    def _calm_s(self) -> float:
+        """No earlier than the broker's return: clients that have given up meanwhile are what its absence is for."""
+        return max(self.schedule.calm_s + self.world.slept_s, self.kafka.broker.back_s)
 
     def _begin(self) -> None:
         self.make_topics()
@@ -177,8 +192,10 @@ class Simulation:
         self.network.weather = Weather()
         self.network.cut.clear()
         self.kafka.cluster.faults._planned.clear()
+        self.kafka.broker.stay()
         for machine in self.machines.values():
             machine.disk.slow_s = 0.0
+            machine.disk.full = machine.disk.unreadable = False
             machine.early_kills.clear()
         for process in world.processes():
             process.kill_after = process.stop_after = None

@@ -7,16 +7,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from statemgr.control.log import ControlReader
-from statemgr.errors import RestoreStalledError, StateError
+from statemgr.errors import KafkaUnavailableError, RestoreStalledError, StateError
 from statemgr.migration.ports import Address
-from statemgr.sidecar.readers import MemoryReaders
 from statemgr.sidecar.service import ServiceSettings, StateService
 from statemgr.testing.kafka import FakeKafka
 from statemgr.types import TaskId
 from tests.simulation.application import APP
 from tests.simulation.clocks import ProcessClock
 from tests.simulation.coordinators import Coordinators
-from tests.simulation.disks import Disk
+from tests.simulation.disks import Disk, DiskReaders
 from tests.simulation.holders import Directory, Request, address_of, listener, outcome_of, shown
 from tests.simulation.lanes import Process
 from tests.simulation.world import SimulationError, World
@@ -80,7 +79,7 @@ class StateManager:
         clock = ProcessClock(self.world, process)
         reader = self.reader = ControlReader(self.kafka, APP, f"{self.machine}-state", clock)
         service = self.service = StateService(
-            MemoryReaders(self.disk.stores, self._lags),
+            DiskReaders(self.disk, self._lags),
             lambda: reader.view,
             clock,
             self.machine,
@@ -105,6 +104,8 @@ class StateManager:
             reader.read_to_end(LOOK_S)
         except RestoreStalledError:
             return  # a transaction holds the log's end back: what is confirmed meanwhile is over with the lease
+        except KafkaUnavailableError:
+            reader.close()  # as the real one does, which begins with a new consumer
 
     def _take(self, process: Process, service: StateService, request: Request) -> None:
         self.world.spawn(process, lambda: self._answer(process, service, request))

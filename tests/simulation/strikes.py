@@ -58,6 +58,8 @@ class Striker:
             Kind.NIGHT: self._night,
             Kind.READ: self._read,
             Kind.TOPICS_ANEW: self._topics_anew,
+            Kind.BROKER_AWAY: self._broker_away,
+            Kind.DISK_FULL: self._disk_full,
         }
 
     def strike(self, strike: Strike) -> None:
@@ -233,7 +235,24 @@ class Striker:
         if seconds >= AFTER_NIGHT_S:
             compact(self._sim.kafka, drop_tombstones=True)
 
+    def _broker_away(self, strike: Strike) -> None:
+        args = strike.args
+        self._sim.kafka.broker.leave(args["seconds"], args["unanswered"], args["at"])
+
+    def _disk_full(self, strike: Strike) -> None:
+        victim = self._victim(strike)
+        if victim is not None:
+            disk = victim.disk
+            disk.full, disk.unreadable = True, strike.args["unreadable"]
+
+            def room() -> None:
+                disk.full = disk.unreadable = False
+
+            self._world.after(strike.args["seconds"], room)
+
     def _topics_anew(self, strike: Strike) -> None:
+        if self._sim.kafka.broker.away:
+            return
         for machine in self._sim.machines.values():
             machine.kill("everything starts with new topics")
         self._sim.settle_markers()

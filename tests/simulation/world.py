@@ -49,6 +49,7 @@ class World:
         self.history: list[Event] = []
         self.trace = trace
         self.closed = False
+        self.on_kill: Callable[[Process], object] = lambda _: None
         self._haste = haste
         self._step_s = step_s
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
@@ -128,6 +129,7 @@ class World:
         """SIGKILL: nothing of it runs any more. From within one of its own lanes this does not return."""
         if process.dead:
             return
+        self.on_kill(process)
         process.dead = True
         process.deferred.clear()
         self.note(process.name, f"killed: {cause}")
