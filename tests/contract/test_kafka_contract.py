@@ -522,6 +522,63 @@ def test_the_position_passes_markers_and_aborted_records_up_to_the_end(
     assert consumer.bounds(at, WAIT_S) == Bounds(0, 6)
 
 
+def await_lag(consumer: Consumer, at: TopicPartition, lag: int) -> None:
+    """Consume nothing more until the lag is as expected: it is that of the newest fetch."""
+    deadline = time.monotonic() + WAIT_S
+    while consumer.lag(at) != lag and time.monotonic() < deadline:
+        assert consumer.consume(10, 0.05) == []
+    assert consumer.lag(at) == lag
+
+
+def test_the_lag_counts_offsets_ahead_and_reaches_zero_behind_the_last_marker(
+    topic: str, producer: Producer, consumer: Consumer
+) -> None:
+    at = TopicPartition(topic, 0)
+    commit(producer, topic, 0, [b"a", b"b", b"c"])
+    assert consumer.lag(at) is None
+    consumer.assign({at: 0})
+    assert consumer.lag(at) in {None, 4}
+    read(consumer, 1)
+    assert consumer.lag(at) == 3
+    read(consumer, 2)
+    await_lag(consumer, at, 0)
+    commit(producer, topic, 0, [b"d", b"e"])
+    read(consumer, 1)
+    assert consumer.lag(at) in {1, 2}  # a fetch may bring records before their marker is there
+    read(consumer, 1)
+    await_lag(consumer, at, 0)
+    consumer.remove([at])
+    assert consumer.lag(at) is None
+
+
+def test_the_lag_of_an_empty_partition_is_zero_once_it_is_fetched(topic: str, consumer: Consumer) -> None:
+    at = TopicPartition(topic, 0)
+    consumer.assign({at: 0})
+    await_lag(consumer, at, 0)
+
+
+def test_the_lag_counts_what_is_not_committed_yet(topic: str, producer: Producer, consumer: Consumer) -> None:
+    at = TopicPartition(topic, 0)
+    commit(producer, topic, 0, [b"a"])
+    producer.begin()
+    write(producer, topic, 0, [b"open"] * 2)
+    producer.flush(WAIT_S)
+    consumer.assign({at: 0})
+    read(consumer, 1)
+    await_lag(consumer, at, 2)
+    producer.abort(WAIT_S)
+    await_lag(consumer, at, 0)
+
+
+def test_the_lag_of_a_paused_partition_stays_known(topic: str, producer: Producer, consumer: Consumer) -> None:
+    at = TopicPartition(topic, 0)
+    commit(producer, topic, 0, [b"a", b"b", b"c"])
+    consumer.assign({at: 0})
+    read(consumer, 1)
+    consumer.pause([at])
+    assert consumer.lag(at) == 3
+
+
 def test_bounds_count_what_is_not_committed_whatever_the_isolation(
     topic: str, producer: Producer, consumer: Consumer
 ) -> None:

@@ -16,10 +16,11 @@ from statemgr.clock import SystemClock
 from tests.unit.towpath.coordinator.application import Application
 from towpath.cli import app
 from towpath.cli.migrations import migration_table
+from towpath.cli.tasks import task_table
 from towpath.coordinator.errors import CoordinatorError, CoordinatorUnavailableError, RefusedError
 from towpath.coordinator.http import application as http_application
 from towpath.coordinator.settings import CoordinatorSettings
-from towpath.coordinator.statuses import MigrationStatus
+from towpath.coordinator.statuses import MigrationStatus, TaskStatus
 from towpath.errors import SettingsError
 from towpath.stage.health import HttpServer
 
@@ -87,6 +88,19 @@ def test_tasks_are_listed_for_people_and_for_programs(served: Served) -> None:
     assert "count/0" in run(served, "tasks").output
     found = json.loads(run(served, "tasks", "--json").output)
     assert [task["task"] for task in found] == ["count/0", "count/1", "count/2", "count/3"]
+
+
+def test_tasks_show_how_far_they_are_behind_where_that_is_known() -> None:
+    from rich.console import Console
+
+    behind = TaskStatus(
+        task="count/0", stage="count", partition=0, owner="count-0", epoch=1, state="running", complete=True, lag=12_345
+    )
+    console = Console(width=160, record=True, file=io.StringIO())
+    console.print(task_table([behind, behind.model_copy(update={"task": "count/1", "lag": None})]))
+    first, second = console.export_text().splitlines()[-3:-1]
+    assert first.split() == ["count/0", "count-0", "1", "running", "yes", "12,345"]
+    assert second.split() == ["count/1", "count-0", "1", "running", "yes"]
 
 
 @pytest.mark.slow

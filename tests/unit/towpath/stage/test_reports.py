@@ -17,7 +17,8 @@ from statemgr.types import TaskId
 from tests.unit.towpath.stage.beside import Beside, Held
 from tests.unit.towpath.stage.cluster import STAGE, TASKS, Cluster, rows_of
 from towpath.coordinator.statuses import MigrationStatus
-from towpath.coordinator.views import migration_statuses
+from towpath.coordinator.views import migration_statuses, task_status
+from towpath.stage.coordinated import total_lag
 from towpath.stage.phases import Phase
 from towpath.stage.reading import Readings
 
@@ -166,6 +167,30 @@ def test_a_scratch_base_is_seen_coming(small_batches: Any) -> None:
     assert len(set(records)) > 3
     assert {each["phase"] for each in said} == {"making a scratch base from the changelog"}
     assert "records" not in cluster.progress(partition)
+
+
+# --- the input ---
+
+
+def test_the_lag_of_a_task_is_seen_and_goes_down_to_nothing(small_batches: Any) -> None:
+    cluster = at_work(Manner())
+    small_batches("a", lambda: None)
+    cluster.write(rows_of([0] * 400))
+    lags: list[int | None] = []
+
+    def look() -> bool:
+        with cluster.coordinator.look() as facts:
+            lags.append(task_status(facts, TASK).lag)
+        return lags[-1] == 0 and len(set(lags)) > 1
+
+    cluster.until("the input is read", look)
+    lags = lags[lags.index(max(lag or 0 for lag in lags)) :]
+    assert len(set(lags)) > 2
+    assert lags == sorted(lags, key=lambda lag: -(lag or 0))
+
+
+def test_the_lag_of_a_task_with_an_input_of_which_nothing_is_known_is_unknown() -> None:
+    assert [total_lag(lags) for lags in ([], [1, 2], [1, None])] == [0, 3, None]
 
 
 # --- by itself ---

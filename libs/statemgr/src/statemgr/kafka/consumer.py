@@ -159,6 +159,15 @@ class ConfluentConsumer:
             return None
         return self._resting[partition] if partition in self._resting else self._position(partition)
 
+    def lag(self, partition: TopicPartition) -> int | None:
+        """Offsets from the position to the high watermark, as of the newest fetch; None while unknown. Asks nobody."""
+        try:
+            position = self.position(partition)
+            _, end = self._client.get_watermark_offsets(ClientPartition(*partition), cached=True)
+        except (KafkaException, StateError):  # nothing is known of it, or the next read says what is wrong
+            return None
+        return max(0, end - position) if position is not None and end >= 0 else None
+
     def bounds(self, partition: TopicPartition, timeout_s: float) -> Bounds:
         """Log start and high watermark, asked as read_uncommitted whatever this consumer's isolation (R6).
 

@@ -89,6 +89,10 @@ class Consumer(Protocol):
         """Next offset to be read; passes transaction markers; None while unknown."""
         ...
 
+    def lag(self, partition: TopicPartition) -> int | None:
+        """Offsets from the position to the high watermark, as of the newest fetch; None while unknown. Asks nobody."""
+        ...
+
     def bounds(self, partition: TopicPartition, timeout_s: float) -> Bounds:
         """Log start and high watermark, asked as read_uncommitted whatever this consumer's isolation (R6)."""
         ...

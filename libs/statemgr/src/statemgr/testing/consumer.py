@@ -76,6 +76,7 @@ class FakeConsumer:
         self._read_committed = read_committed
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
+        self._ends: dict[TopicPartition, int] = {}
         self._turn = 0
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -151,12 +152,18 @@ class FakeConsumer:
                 f"{partition}: offset {position} can't be read, the log holds {start} … {end}; the records were "
                 "deleted by retention or the topic was made anew: choose to skip them, or restore the topic"
             ) from None
+        self._ends[partition] = log.bounds.end
         kind = LOG_APPEND_TIME if self._cluster.topics[partition.topic].append_time else CREATE_TIME
         return [FakeMessage(partition, entry, kind) for entry in entries]
 
     def position(self, partition: TopicPartition) -> int | None:
         """Next offset to be read; None if not assigned."""
         return self._step("position", lambda: self._positions.get(partition))
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """Offsets from the position to the high watermark, as of the newest read; no call that could fail."""
+        position, end = self._positions.get(partition), self._ends.get(partition)
+        return max(0, end - position) if position is not None and end is not None else None
 
     def bounds(self, partition: TopicPartition, timeout_s: float) -> Bounds:
         """Log start and high watermark."""

@@ -21,7 +21,7 @@ PROBLEMS = frozenset({"silent", "unassigned"})
 
 
 def tasks(coordinator: CoordinatorOption = None, json_: JsonOption = False) -> None:
-    """Show every task of the running query with its owner, epoch, state and lag.
+    """Show every task of the running query with its owner, epoch, state, and lag: input offsets not read yet.
 
     Example: towpath tasks --coordinator http://127.0.0.1:7070
     """

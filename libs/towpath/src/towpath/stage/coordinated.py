@@ -11,7 +11,7 @@ The replica's loop calls :meth:`Coordinated.turn`; nothing here waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -21,7 +21,7 @@ from statemgr.control.log import ControlReader
 from statemgr.control.records import ControlRecord, Done, Released, Tenure
 from statemgr.control.view import ControlView
 from statemgr.errors import StopRequestedError, TopicMissingError
-from statemgr.types import TaskId
+from statemgr.types import TaskId, TopicPartition
 from towpath.coordinator.messages import Heartbeat, TaskEpoch, TaskReport
 from towpath.stage.arrivals import Arrivals
 from towpath.stage.link import INTERVAL_S, Link
@@ -64,6 +64,10 @@ class Identity:
     stage: str
     replica: str
     incarnation: str
+
+
+def _unknown(_: TopicPartition) -> int | None:
+    return None
 
 
 class Coordinated:
@@ -109,6 +113,7 @@ class Coordinated:
         self._said_s = self._heard_s = float("-inf")
         self._alert_until_s = float("-inf")
         self._done: dict[TaskId, int] = {}
+        self._lag: Callable[[TopicPartition], int | None] = _unknown
         self._drained = False
 
     @property
@@ -138,6 +143,7 @@ class Coordinated:
         *,
         wait_s: float,
         fill_first: bool,
+        lag: Callable[[TopicPartition], int | None] = _unknown,
     ) -> list[ControlRecord]:
         """Read the log to its end, after the fence; gives what must be said of this replica's former lives.
 
@@ -149,6 +155,7 @@ class Coordinated:
             pause: waits that many seconds.
             wait_s: longest wait for the log to be made.
             fill_first: whether tasks need all of their state before their first row.
+            lag: how much of an input partition is still to be read, as far as is known without asking anybody.
 
         Raises:
             TopicMissingError: no coordinator has made the log in time.
@@ -156,6 +163,7 @@ class Coordinated:
         self._read_log(stopping, pause, wait_s)
         self._arrivals.begin(topics, self._control.view, fill_first=fill_first)
         self._done = {}
+        self._lag = lag
         return [self._ended(task, tenure.epoch) for task, tenure in self._former_tenures()]
 
     def turn(self, owned: Mapping[int, OwnedTask], phase: Phase) -> Changes:
@@ -273,6 +281,7 @@ class Coordinated:
                 state="running",
                 complete=task.migration is None,
                 migration=None if task.migration is None else task.migration.report(),
+                lag=total_lag(self._lag(source) for source in task.reads_from()),
             )
             for partition, task in owned.items()
         ]
@@ -288,3 +297,9 @@ class Coordinated:
             copies=self._arrivals.copies(),
         )
         self._link.say(beat, at_once=at_once)
+
+
+def total_lag(lags: Iterable[int | None]) -> int | None:
+    """Of all inputs of a task; unknown while one of them is."""
+    known = list(lags)
+    return None if None in known else sum(lag for lag in known if lag is not None)

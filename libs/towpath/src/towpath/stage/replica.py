@@ -363,6 +363,7 @@ class Replica:
             self._controls.pause,
             wait_s=self._settings.wait_s,
             fill_first=self._processor.opaque,
+            lag=self._consumer.lag,
         )
         if facts:
             self._commit(facts=facts)
