@@ -199,6 +199,8 @@ def test_a_restore_shows_how_much_of_the_changelog_it_has_read() -> None:
     text = shown(migration(700.0, records=1000, remaining=3000, bytes=50_000, rate=10_000.0))
     for part in ("records", "1,000/4,000", "50 kB", "10 kB/s", "12 min"):
         assert part in text
+    assert "hot keys" not in text
+    assert "bins" not in text
 
 
 def test_a_migration_of_which_nothing_is_known_yet_is_shown_without_figures() -> None:

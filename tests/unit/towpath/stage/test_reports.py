@@ -172,6 +172,7 @@ def test_a_scratch_base_is_seen_coming(small_batches: Any) -> None:
 # --- the input ---
 
 
+@pytest.mark.slow
 def test_the_lag_of_a_task_is_seen_and_goes_down_to_nothing(small_batches: Any) -> None:
     cluster = at_work(Manner())
     small_batches("a", lambda: None)
@@ -209,6 +210,18 @@ def test_of_several_tasks_that_are_restored_together_each_is_known_by_itself() -
         }  # fmt: skip
         assert (readings.of(OTHER, 3)["records"], readings.of(OTHER, 3)["rate"]) == (20, 200.0)
         assert readings.of(OTHER, 2) == {}
+    assert readings.of(TASK, 2) == {}
+
+
+def test_one_that_ends_late_leaves_its_successor_alone() -> None:
+    """A scratch base of a copy is still being given up when the task comes."""
+    readings = Readings(ManualClock())
+    late = readings.follow({TASK: 2})
+    late.__enter__()
+    with readings.follow({TASK: 2}) as told:
+        told(RestoreProgress(10, 100, 5))
+        late.__exit__(None, None, None)
+        assert readings.of(TASK, 2)["records"] == 10
     assert readings.of(TASK, 2) == {}
 
 

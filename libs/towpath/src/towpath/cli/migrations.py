@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 INTERVAL_S = 0.5
 """Between two looks: two heartbeats."""
 
+NAMES = ("task", "from", "to", "step")
+FIGURES = ("hot keys", "bins", "records")
+"""Columns that are left out where no row has anything in them: a move has the first two, or the last."""
+
+COLUMNS = (*NAMES, *FIGURES, "state", "rate", "left", "paused")
+
 SHOWN_ENDED = 10
 """Moves that have ended and are still shown, newest first."""
 
@@ -93,35 +99,38 @@ def migration_table(found: list[MigrationStatus], ended: int | None) -> Table:
     """
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("task", "from", "to", "step"):
-        table.add_column(name, no_wrap=True)
-    for name in ("hot keys", "bins", "records", "state", "rate", "left", "paused"):
-        table.add_column(name, justify="right", no_wrap=True)
     over = [move for move in found if not move.active][:ended]
-    for move in [*(move for move in found if move.active), *over]:
-        table.add_row(*_cells(move), style="red" if move.stalled else "dim" if not move.active else None)
+    moves = [*(move for move in found if move.active), *over]
+    cells = [_cells(move) for move in moves]
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    shown = [name for name in COLUMNS if name not in FIGURES or any(row[name] for row in cells)]
+    for name in shown:
+        table.add_column(name, justify="left" if name in NAMES else "right", no_wrap=True)
+    for move, row in zip(moves, cells, strict=True):
+        style = "red" if move.stalled else "dim" if not move.active else None
+        table.add_row(*map(row.__getitem__, shown), style=style)
     stalled = [f"{move.task}: {move.stalled}" for move in found if move.stalled]
     table.caption = "\n".join(stalled) or (None if table.rows else "nothing moves")
     table.caption_style, table.caption_justify = ("red" if stalled else "dim"), "left"
     return table
 
 
-def _cells(move: MigrationStatus) -> list[str]:
+def _cells(move: MigrationStatus) -> dict[str, str]:
     progress = move.progress or {}
-    return [
-        move.task,
-        move.source or "-",
-        move.target,
-        "stalled" if move.stalled else move.step,
-        _number(progress.get("hot_keys")),
-        f"{progress['bins_done']}/{progress['bins_total']}" if "bins_done" in progress else "",
-        f"{progress['records']:,}/{progress['records'] + progress['remaining']:,}" if "remaining" in progress else "",
-        _bytes(progress.get("bytes")),
-        f"{_bytes(progress['rate'])}/s" if progress.get("rate") else "",
-        _seconds(move.left_s),
-        _seconds(move.paused_s),
-    ]
+    read, ahead = progress.get("records"), progress.get("remaining")
+    return {
+        "task": move.task,
+        "from": move.source or "-",
+        "to": move.target,
+        "step": "stalled" if move.stalled else move.step,
+        "hot keys": _number(progress.get("hot_keys")),
+        "bins": f"{progress['bins_done']}/{progress['bins_total']}" if "bins_done" in progress else "",
+        "records": f"{read:,}/{read + ahead:,}" if read is not None and ahead is not None else "",
+        "state": _bytes(progress.get("bytes")),
+        "rate": f"{_bytes(progress['rate'])}/s" if progress.get("rate") else "",
+        "left": _seconds(move.left_s),
+        "paused": _seconds(move.paused_s),
+    }
 
 
 def _number(value: int | None) -> str:

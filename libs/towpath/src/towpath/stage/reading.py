@@ -56,7 +56,8 @@ class Readings:
             yield told
         finally:
             for key in epochs.items():
-                self._under_way.pop(key, None)
+                if self._under_way.get(key) is readings[key[0]]:  # else a later one has begun, and this one was in vain
+                    del self._under_way[key]
 
     def of(self, task: TaskId, epoch: int) -> dict[str, Any]:
         """What is known of a task's, in the words of :mod:`towpath.coordinator.progress`; empty: nothing is read."""
