@@ -30,6 +30,7 @@ class TaskHistory:
         versions: store key → (changelog offset, value) in offset order, never compacted.
         end: changelog offset of the last progress record committed.
         done: newest epoch said to be complete.
+        done_s: when that was said.
         owned_s: epoch → when it was assigned.
     """
 
@@ -39,6 +40,7 @@ class TaskHistory:
     versions: dict[bytes, list[tuple[int, bytes | None]]] = field(default_factory=dict)
     end: int = -1
     done: int = 0
+    done_s: float = 0.0
     owned_s: dict[int, float] = field(default_factory=dict)
 
     def value_at(self, key: bytes, offset: int) -> bytes | None:
@@ -66,6 +68,11 @@ class LogWatch:
         cluster: the simulated Kafka.
         app: the application.
         stage: its stage.
+
+    Attributes:
+        on_change: told of every change of an owner, by number.
+        on_commit: told of every commit, by the name of the replica, or the transactional id of who is none.
+        only_planned: nothing happens but planned moves, so nobody may lose ownership.
     """
 
     def __init__(self, world: World, cluster: Cluster, app: str, stage: str) -> None:
@@ -81,6 +88,8 @@ class LogWatch:
         self.changes = 0
         self.anew = False
         self.on_change: Callable[[int], None] = lambda _: None
+        self.on_commit: Callable[[str], None] = lambda _: None
+        self.only_planned = False
         decide = cluster._decide
 
         def watched(identity: Identity, outcome: Outcome) -> None:
@@ -114,6 +123,7 @@ class LogWatch:
         if outcome is not Outcome.COMMITTED:
             if transaction.partitions:
                 self._world.note("broker", f"aborts a transaction of {transaction.owner}")
+                self._check_only_planned(f"a transaction of {transaction.owner} was aborted")
             return
         self.commits += 1
         try:
@@ -122,6 +132,7 @@ class LogWatch:
                     self._changelog_committed(transaction, partition)
             for entry in self._written(transaction, self._control):
                 self._control_committed(transaction, entry)
+            self.on_commit(transaction.owner.removeprefix(self._prefix).removesuffix(SECOND))
         except SimulationError as error:
             self._world.fail(error)
 
@@ -205,11 +216,18 @@ class LogWatch:
                 history = self.of(record.task)
                 if history.owners.get(epoch) != owner:
                     raise SimulationError(f"{owner} said done of {record.task}@{epoch}, which was never its own")
-                history.done = max(history.done, epoch)
+                if epoch > history.done:
+                    history.done, history.done_s = epoch, self._world.now_s
             case Fenced(replica=replica):
                 self._check_intent(replica)
+                self._check_only_planned(f"{replica} was fenced")
             case _:
                 pass
+
+    def _check_only_planned(self, what: str) -> None:
+        """A planned move fences nobody, so all that its replicas have in hand is committed (R5, I7)."""
+        if self.only_planned:
+            self._world.fail(SimulationError(f"{what}, though only planned moves have happened (R5, I7)"))
 
     def _check_intent(self, replica: str) -> None:
         """A fence ends a tenure that was taken from its owner before: the intent is logged first (R3)."""

@@ -127,3 +127,6 @@ FURTHER: dict[Kind, float] = {
 
 They are drawn apart from all others, so that schedules by which a fault is known to be found stay as they are.
 """
+
+PLANNED = frozenset({Kind.SCALE, Kind.MOVE, Kind.READ, Kind.COMPACT})
+"""Kinds that no replica needs to lose anything by."""

@@ -24,7 +24,7 @@ from statemgr.watermarks import Watermarks
 from tests.simulation import faults, state_faults
 from tests.simulation.application import Counting
 from tests.simulation.kinds import Kind
-from tests.simulation.schedule import ANY, Flavour
+from tests.simulation.schedule import Flavour
 from towpath.coordinator.actions import Actions
 from towpath.stage.coordinated import Coordinated
 from towpath.stage.opening import Opening
@@ -66,7 +66,7 @@ class Mutation:
     name: str
     switched_on: Callable[[], AbstractContextManager[None]]
     seeds: int
-    flavour: Flavour = ANY
+    flavour: Flavour = Flavour()  # noqa: RUF009 - it is frozen
 
 
 def patch(owner: Any, name: str, value: Any) -> Callable[[], AbstractContextManager[None]]:

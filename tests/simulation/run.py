@@ -15,7 +15,7 @@ import structlog
 
 from tests.simulation.coverage import Coverage
 from tests.simulation.lanes import Event
-from tests.simulation.schedule import Schedule, plan
+from tests.simulation.schedule import Schedule, scheduled
 from tests.simulation.simulation import Simulation
 from tests.simulation.world import SimulationError
 from towpath.stage.parking import Parking
@@ -71,7 +71,7 @@ def run_seed(seed: int, *, trace: bool = False, schedule: Schedule | None = None
     Raises:
         Failure: something happened that must never happen.
     """
-    planned = schedule or plan(seed)
+    planned = schedule or scheduled(seed)
     with quiet(), small_parking(planned.parking_rows), no_collection():
         simulation = Simulation(seed, planned, trace=trace)
         try:

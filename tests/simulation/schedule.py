@@ -16,7 +16,7 @@ from typing import Any
 
 from statemgr.control.records import Manner, Strategy
 from tests.simulation.broker import Unanswered
-from tests.simulation.kinds import FURTHER, WEIGHTS, Kind
+from tests.simulation.kinds import FURTHER, PLANNED, WEIGHTS, Kind
 from tests.simulation.load import Planned, plan_load
 from tests.simulation.network import Weather
 
@@ -65,6 +65,16 @@ class Schedule:
     haste: float
     parking_rows: int
 
+    @property
+    def only_planned(self) -> bool:
+        """Whether nothing happens but planned moves, none of which stops the stage."""
+        manners = [self.manner, *(strike.args.get("manner") for strike in self._all())]
+        stops = any(manner is not None and manner.strategy is Strategy.RESTART for manner in manners)
+        return not stops and self.weather == Weather() and all(strike.kind in PLANNED for strike in self._all())
+
+    def _all(self) -> tuple[Strike, ...]:
+        return (*self.strikes, *self.reactions.values())
+
 
 STRATEGIES = (
     (Strategy.HYBRID, 8),
@@ -103,6 +113,17 @@ class Flavour:
 
 ANY = Flavour(further=True)
 """Whatever comes."""
+
+PLANNED_MOVES = Flavour({kind: 0 for kind in WEIGHTS if kind not in PLANNED}, records=160)
+"""Planned moves and nothing else, under load."""
+
+PLANNED_EVERY = 10
+"""One of so many runs has nothing but planned moves: by chance it would be one in a hundred."""
+
+
+def scheduled(seed: int) -> Schedule:
+    """The schedule of a seed, if nothing else is asked for."""
+    return plan(seed, PLANNED_MOVES if seed % PLANNED_EVERY == PLANNED_EVERY - 1 else ANY)
 
 
 def plan(seed: int, flavour: Flavour = ANY) -> Schedule:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from statemgr.kafka.ports import TopicSpec
 from statemgr.layout import changelog_topic, control_topic
@@ -18,6 +18,7 @@ from tests.simulation.load import Planned
 from tests.simulation.machines import Machine, Surroundings, state_of
 from tests.simulation.markers import StaggeredMarkers
 from tests.simulation.network import Network, Weather
+from tests.simulation.pauses import EVERY_S, Arrivals, resting_for_nothing, waiting_in_vain
 from tests.simulation.rest import registry_differences, why_not_at_rest
 from tests.simulation.rows import encode_record
 from tests.simulation.schedule import Schedule, Strike
@@ -31,6 +32,9 @@ TRANSACTION_TIMEOUT_S = 2.0
 
 COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": "60000"}
 """Of changelog and control log, with the shortest retention that is accepted."""
+
+STORES_EVERY = 10
+"""Commits between two looks at the content of all stores (I4); a run has some 150."""
 
 REST_S = 40.0
 """Longest time until everything is processed once nothing happens any more (I6)."""
@@ -62,6 +66,9 @@ class Simulation:
         self.watch = LogWatch(self.world, self.kafka.cluster, APP, STAGE)
         self.coordinators = Coordinators(self.world, self.kafka, self.network, schedule.partitions)
         self.watch.on_change = self._react
+        self.watch.on_commit = self._committed
+        self.watch.only_planned = schedule.only_planned
+        self._arrivals = Arrivals()
         self.world.on_kill = self._killed
         self.coverage = Coverage()
         self._is_calm = False
@@ -164,6 +171,8 @@ class Simulation:
             self.world.at(planned.at_s, lambda planned=planned: self._write(planned))
         for strike in self.schedule.strikes:
             self.world.at(strike.at_s, lambda strike=strike: self._strike(strike))
+        if self.schedule.only_planned:
+            self._look()
 
     def _react(self, change: int) -> None:
         strike = self.schedule.reactions.get(change)
@@ -177,6 +186,31 @@ class Simulation:
 
     def _write(self, planned: Planned) -> None:
         self._producer.produce(INPUT, planned.partition, None, encode_record(planned.record))
+        self._arrivals.add(planned.partition, self.world.now_s)
+
+    def _committed(self, owner: str) -> None:
+        """What holds after every commit."""
+        machine = self.machines.get(owner)
+        if machine is not None and machine.life is not None:
+            self._require(resting_for_nothing(machine.life), "I7")
+        if self.watch.commits % STORES_EVERY == 0:
+            self._require(self._store_differences(), "in the middle of the run")
+
+    def _look(self) -> None:
+        """What holds at any time while nothing happens but planned moves."""
+        if not self._is_calm:
+            self._require(waiting_in_vain(self, self._arrivals), "I7")
+            self.world.after(EVERY_S, self._look)
+
+    def _require(self, found: Iterable[str], where: str) -> None:
+        text = next(iter(found), None)
+        if text is not None:
+            self.world.fail(SimulationError(f"{text} ({where})"))
+
+    def _store_differences(self) -> Iterator[str]:
+        topic_id = self.kafka.cluster.topics[changelog_topic(APP, STAGE)].info.topic_id
+        disks = {name: machine.disk for name, machine in self.machines.items()}
+        return disk_differences(disks, self.watch, topic_id)
 
     def _new_machine(self) -> Machine:
         machine = Machine(f"r{len(self.machines)}", self._around)
@@ -216,11 +250,9 @@ class Simulation:
 
     def _judge(self) -> None:
         self.settle_markers()
-        topic_id = self.kafka.cluster.topics[changelog_topic(APP, STAGE)].info.topic_id
-        disks = {name: machine.disk for name, machine in self.machines.items()}
         found = [
             *outcome_differences(self.kafka, self.schedule.partitions, self.watch),
-            *disk_differences(disks, self.watch, topic_id),
+            *self._store_differences(),
         ]
         if found:
             raise SimulationError("\n".join(found[:20]))
