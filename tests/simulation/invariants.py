@@ -1,4 +1,9 @@
-"""What must hold after every committed transaction, seen from the log; and of every store, at any time."""
+"""What must hold after every committed transaction, seen from the log; and of every store, at any time.
+
+After every commit: one writer per task and epoch (I1), each key's outputs in the order of the input and none twice (I2,
+I3), changelog entries in order of their commits (I4), progress that never goes back (R1), assignments, releases and
+fences in the order of R3, terms (R19). Of stores: no entry that is older or newer than the store says (I4).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,7 @@ from statemgr.progress import Progress, decode_progress
 from statemgr.testing.cluster import Cluster, Identity
 from statemgr.testing.partition_log import Entry, Outcome, Transaction
 from statemgr.types import TaskId, TopicPartition
+from tests.simulation.rows import decode_output
 from tests.simulation.world import SimulationError, World
 
 SECOND = ".second"
@@ -68,6 +74,7 @@ class LogWatch:
         cluster: the simulated Kafka.
         app: the application.
         stage: its stage.
+        output: its output topic.
 
     Attributes:
         on_change: told of every change of an owner, by number.
@@ -75,13 +82,15 @@ class LogWatch:
         only_planned: nothing happens but planned moves, so nobody may lose ownership.
     """
 
-    def __init__(self, world: World, cluster: Cluster, app: str, stage: str) -> None:
+    def __init__(self, world: World, cluster: Cluster, app: str, stage: str, output: str) -> None:
         self._world = world
         self._cluster = cluster
         self._stage = stage
         self._prefix = f"{app}.{stage}."
         self._control = TopicPartition(control_topic(app), 0)
         self._changelog = changelog_topic(app, stage)
+        self._output = output
+        self._newest: dict[tuple[int, str], tuple[int, int]] = {}
         self.tasks: dict[TaskId, TaskHistory] = {}
         self.term = 0
         self.commits = 0
@@ -107,6 +116,7 @@ class LogWatch:
     def begin_anew(self) -> None:
         """Input and changelog are made anew: what was committed is gone, ownership stays."""
         self.anew = True
+        self._newest.clear()
         for history in self.tasks.values():
             history.progress, history.versions, history.end = None, {}, -1
 
@@ -130,6 +140,8 @@ class LogWatch:
             for partition in sorted(transaction.partitions):
                 if partition.topic == self._changelog:
                     self._changelog_committed(transaction, partition)
+                elif partition.topic == self._output:
+                    self._outputs_committed(transaction, partition)
             for entry in self._written(transaction, self._control):
                 self._control_committed(transaction, entry)
             self.on_commit(transaction.owner.removeprefix(self._prefix).removesuffix(SECOND))
@@ -149,6 +161,17 @@ class LogWatch:
                 if entry.transaction is transaction and not entry.control:
                     found.append(entry)
         return found[::-1]
+
+    def _outputs_committed(self, transaction: Transaction, partition: TopicPartition) -> None:
+        """Each key's outputs follow the order of the input, so none is there twice (I2, I3)."""
+        for entry in self._written(transaction, partition):
+            output = decode_output(entry.value or b"")
+            at, key = (output.offset, output.row), (partition.partition, output.key)
+            before = self._newest.get(key)
+            if not output.is_mark and before is not None and before >= at:
+                raise SimulationError(f"{transaction.owner}: {partition} has {output} after {before} (I2, I3)")
+            if not output.is_mark:
+                self._newest[key] = at
 
     def _changelog_committed(self, transaction: Transaction, partition: TopicPartition) -> None:
         task = TaskId(self._stage, partition.partition)

@@ -98,6 +98,6 @@ def _marks(expected: Expected, outputs: Sequence[Output]) -> Iterable[str]:
                 yield f"watermark {output.event_ms} after {mark}"
             mark = output.event_ms
         elif mark is not None and not output.late and output.event_ms < mark:
-            yield f"{output} behind the watermark {mark} (I7)"
+            yield f"{output} behind the watermark {mark} (R14)"
     if expected.watermark > 0 and mark != expected.watermark:
         yield f"last watermark is {mark}, not {expected.watermark}"

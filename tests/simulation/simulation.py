@@ -63,7 +63,7 @@ class Simulation:
         self._markers = StaggeredMarkers(self.world, self.kafka.cluster, schedule.marker_spread_s)
         self.network = Network(self.world, schedule.weather)
         self.directory = Directory()
-        self.watch = LogWatch(self.world, self.kafka.cluster, APP, STAGE)
+        self.watch = LogWatch(self.world, self.kafka.cluster, APP, STAGE, OUTPUT)
         self.coordinators = Coordinators(self.world, self.kafka, self.network, schedule.partitions)
         self.watch.on_change = self._react
         self.watch.on_commit = self._committed
