@@ -114,10 +114,12 @@ def loads_of(broker: LocalBroker, since: int) -> Counter[tuple[str, str]]:
     return Counter([*group, *transaction])
 
 
-def test_the_first_transaction_of_a_fresh_broker_meets_ready_coordinators(own_broker: LocalBroker) -> None:
-    create_topic(own_broker, "t")
+def test_the_first_transaction_of_a_fresh_broker_meets_ready_coordinators(data: Path) -> None:
+    broker = LocalBroker(data, tied=True)
+    broker.start()
+    create_topic(broker, "t")
     # The shortest back-off: the client's few tries are over within milliseconds.
-    client = {"bootstrap.servers": own_broker.bootstrap, "retry.backoff.ms": 1}
+    client = {"bootstrap.servers": broker.bootstrap, "retry.backoff.ms": 1}
     consumer = Consumer({**client, "group.id": "g"})
     producer = Producer({**client, "transactional.id": "t"})
     producer.init_transactions(30)
