@@ -128,6 +128,7 @@ class StoreBackend(Protocol):
         Raises:
             StoreLockedError: another holder has it open.
             CorruptStoreError: it cannot be read.
+            StoreWriteError: there is no room to open it; what it holds is whole.
             IncompatibleStoreError: it was written with another format or other options.
         """
         ...

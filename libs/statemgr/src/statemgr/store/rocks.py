@@ -15,9 +15,9 @@ from typing import cast
 
 from rocksdict import Checkpoint, Rdict, RdictIter, WriteBatch
 
-from statemgr.errors import CodecError, IncompatibleStoreError
+from statemgr.errors import CodecError, IncompatibleStoreError, StateError
 from statemgr.store.base import META_FORMAT, META_KEY, OWN_KEY_BYTES, Entry, StoreMeta, decode_meta, encode_meta
-from statemgr.store.rocks_errors import read_error, write_error
+from statemgr.store.rocks_errors import is_full, read_error, write_error
 from statemgr.store.scans import Pairs, Scan, ScanGuard
 from statemgr.types import TaskId
 
@@ -47,6 +47,7 @@ class RocksStore:
         self._memory_full = memory_full
         self._on_close = on_close
         self._guard = ScanGuard(f"{task}@{epoch} at {directory}")
+        self._write_failed = False
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """See :meth:`statemgr.store.base.Store.get_many`."""
@@ -76,7 +77,7 @@ class RocksStore:
         try:
             self._database.write(batch)
         except Exception as error:
-            raise write_error(error, self.task, self.epoch, str(self.directory)) from error
+            raise self._write_error(error) from error
         if self._memory_full():
             self.begin_flush()
             self.finish_flush()
@@ -90,7 +91,7 @@ class RocksStore:
         try:
             self._database.flush(False)
         except Exception as error:
-            raise write_error(error, self.task, self.epoch, str(self.directory)) from error
+            raise self._write_error(error) from error
 
     def finish_flush(self) -> None:
         """Wait for it; other threads run meanwhile, which RocksDB's own waiting call would not let them.
@@ -104,7 +105,7 @@ class RocksStore:
                 time.sleep(FLUSH_POLL_S)
             self._database.flush(True)
         except Exception as error:
-            raise write_error(error, self.task, self.epoch, str(self.directory)) from error
+            raise self._write_error(error) from error
 
     def meta(self) -> StoreMeta | None:
         """See :meth:`statemgr.store.base.Store.meta`."""
@@ -158,5 +159,14 @@ class RocksStore:
         if self._guard.mark_closed():
             try:
                 self._database.close()
+            except Exception as error:
+                # What is not in table files is in the log; and a failed write, which is only told again, must not be
+                # hidden behind this.
+                if not (self._write_failed or is_full(error)):
+                    raise
             finally:
                 self._on_close()
+
+    def _write_error(self, error: Exception) -> StateError:
+        self._write_failed = True
+        return write_error(error, self.task, self.epoch, str(self.directory))

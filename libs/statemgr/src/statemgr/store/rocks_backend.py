@@ -15,7 +15,7 @@ from statemgr.layout import store_directory
 from statemgr.store import directories
 from statemgr.store.base import Store
 from statemgr.store.rocks import RocksStore
-from statemgr.store.rocks_errors import is_lock, read_error
+from statemgr.store.rocks_errors import is_lock, open_error, write_error
 from statemgr.store.rocks_options import RocksSettings, SharedMemory, raise_file_limit
 from statemgr.types import TaskId
 
@@ -66,7 +66,10 @@ class RocksBackend:
         """See :meth:`statemgr.store.base.StoreBackend.open`."""
         self._check_closed(task, epoch)
         directory = store_directory(self._root, task, epoch)
-        directories.prepare(directory)
+        try:
+            directories.prepare(directory)
+        except OSError as error:
+            raise write_error(error, task, epoch, str(directory)) from error
         options = self._memory.filling_options if filling else self._memory.options
         database = self._open_database(task, epoch, directory, options)
         if filling:
@@ -134,7 +137,7 @@ class RocksBackend:
                 return Rdict(str(directory), options(), column_families={"default": options()})
             except Exception as error:
                 if not is_lock(error):
-                    raise read_error(error, task, epoch, self.describe(task, epoch)) from error
+                    raise open_error(error, task, epoch, self.describe(task, epoch)) from error
                 self._wait_for_lock(directory, deadline, error)
 
     def _wait_for_lock(self, directory: Path, deadline: float, error: Exception) -> None:

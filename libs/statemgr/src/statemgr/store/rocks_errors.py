@@ -8,12 +8,24 @@ from __future__ import annotations
 from statemgr.errors import CorruptStoreError, StateError, StoreWriteError
 from statemgr.types import TaskId
 
+_FULL_SIGNS = ("No space left on device", "Disk quota exceeded")
 _LOCK_SIGNS = ("lock hold by current process", "While lock file")
 
 
 def is_lock(error: Exception) -> bool:
     """Whether an open failed because another holder has the store."""
     return any(sign in str(error) for sign in _LOCK_SIGNS)
+
+
+def is_full(error: Exception) -> bool:
+    """Whether there was no room on the disk."""
+    return any(sign in str(error) for sign in _FULL_SIGNS)
+
+
+def open_error(error: Exception, task: TaskId, epoch: int, where: str) -> StateError:
+    """The error for a failed open: without room for a new log file the store itself is whole, and must stay."""
+    named = write_error if is_full(error) else read_error
+    return named(error, task, epoch, where)
 
 
 def read_error(error: Exception, task: TaskId, epoch: int, where: str) -> StateError:
