@@ -13,6 +13,7 @@ from statemgr.control.view import ControlView
 from statemgr.errors import StateError, StoreLockedError, StoreWriteError
 from statemgr.layout import HOT_KEY, changelog_key, scratch_task, store_directory, store_key
 from statemgr.migration.ports import Address
+from statemgr.progress import Progress
 from statemgr.sidecar.rocks_readers import RocksReaders
 from statemgr.sidecar.service import StateService
 from statemgr.store import MemoryBackend, RocksBackend, StoreMeta, directories, rocks_backend
@@ -196,7 +197,7 @@ def test_a_state_manager_never_opens_a_store_as_its_owner_does(tmp_path: Path, m
     backend = RocksBackend(tmp_path)
     owner = backend.open(TASK, 1)
     key = store_key(changelog_key(0, b"7"))
-    owner.write([(key, b"1"), (HOT_KEY, b"\x90")], StoreMeta("T", 4, 1, 1, None))
+    owner.write([(key, b"1"), (HOT_KEY, b"\x90")], StoreMeta("T", 4, 1, 1, Progress(1, {})))
     owner.close()
     monkeypatch.setattr(rocks_backend, "Rdict", pytest.fail)
     view = ControlView()

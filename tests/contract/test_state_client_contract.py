@@ -378,6 +378,16 @@ def test_a_half_restored_copy_is_not_read(holder):
         holder.client.get("a", TASK, 1, [b"x"], TIMEOUT_S).result()
 
 
+@pytest.mark.parametrize("assigned", [1, 2, 3])
+def test_a_copy_that_was_made_for_a_move_which_did_not_come_is_not_read(holder, assigned):
+    """It was copied from a store in use, so that it has values that are newer than its X."""
+    holder.assign(assigned, "z")
+    holder.log(Done(*TASK, assigned, "z"))
+    holder.store(2).write([(key("x"), b"1")], meta(4, Progress(1, {})))
+    with pytest.raises(NoSuchCopyError, match="not whole yet; its owner is z"):
+        holder.client.get("a", TASK, 1, [b"x"], TIMEOUT_S).result()
+
+
 def test_a_read_of_a_task_that_was_released_or_moved_is_flagged_with_the_owner_s_name(holder):
     holder.assign(1, "a")
     holder.store().write([(key("x"), b"1")], meta(4))

@@ -35,7 +35,7 @@ class Read:
 def newest(view: ControlView, task: TaskId, existing: Sequence[int]) -> int | None:
     """The copy to read: that of the newest assignment, else the newest there is; None: there is none.
 
-    A later one than the newest assignment's is being prepared, and read only where there is nothing else.
+    A later one than the newest assignment's is being prepared, and looked at only where there is nothing else.
     """
     known = view.tasks.get(task)
     usable = [epoch for epoch in existing if known is None or epoch <= known.epoch]
@@ -57,12 +57,21 @@ def owns(view: ControlView, task: TaskId, epoch: int, replica: str) -> bool:
     return view.may_start(task, replica) and not released
 
 
-def is_claimed(view: ControlView, task: TaskId, epoch: int, meta: StoreMeta | None) -> bool:
-    """Whether the owner has committed under this epoch, so that its copy is as new as the changelog.
+def is_claimed(view: ControlView, task: TaskId, epoch: int, meta: StoreMeta | None, replica: str) -> bool:
+    """Whether the replica has committed as owner under this epoch, so that its copy is as new as the changelog.
 
     Before that it may still be empty, or half restored, although the log says that the owner may begin.
     """
     known = view.tasks.get(task)
-    if known is not None and known.complete and known.epoch == epoch:
+    if known is not None and known.complete and known.epoch == epoch and known.owner == replica:
         return True
     return meta is not None and meta.progress is not None and meta.progress.epoch == epoch
+
+
+def is_foreign(view: ControlView, task: TaskId, epoch: int, replica: str) -> bool:
+    """Whether the log gives this epoch to another replica, or to nobody: the copy was made for a move to come.
+
+    It was copied from a store in use, so that it has values that are newer than its X.
+    """
+    known = view.tasks.get(task)
+    return known is not None and (known.epoch, known.owner) != (epoch, replica)

@@ -141,8 +141,8 @@ class StateService:
 
         found, meta = self._read(task, epoch, -1, timeout_s, work, fresh=True)
         view = self._view()
-        claimed = reads.is_claimed(view, task, epoch, meta)
-        if found.offset < 0 and not claimed:
+        claimed = reads.is_claimed(view, task, epoch, meta, self.name)
+        if not claimed and (found.offset < 0 or reads.is_foreign(view, task, epoch, self.name)):
             raise NoSuchCopyError(
                 f"copy {task}@{epoch} of {self.name} is not whole yet; "
                 f"its owner is {reads.owner(view, task) or 'unknown'}"
