@@ -171,6 +171,7 @@ class _Consumer(FakeConsumer):
         return super()._consume(max_records, timeout_s) if self._broker.answers(timeout_s) else []
 
     def bounds(self, partition: TopicPartition, timeout_s: float) -> Bounds:
+        self._broker.meet("bounds")
         self._broker.require(f"offsets of {partition}", timeout_s)
         return super().bounds(partition, timeout_s)
 

@@ -260,7 +260,7 @@ ARGUMENTS: dict[Kind, Callable[[random.Random, int], dict[str, Any]]] = {
     Kind.BROKER_AWAY: lambda rng, _: {
         "seconds": rng.choice((0.3, 1.5, 5.0, 12.0)) * (0.5 + rng.random()),
         "unanswered": rng.choice(list(Unanswered)),
-        "at": rng.choice(("", "", "init_transactions", "flush", "commit", "commit")),
+        "at": rng.choice(("", "bounds", "init_transactions", "flush", "commit", "commit")),
     },
     Kind.DISK_FULL: lambda rng, _: {
         "seconds": rng.choice((0.1, 0.5, 1.5)) * (0.5 + rng.random()),
