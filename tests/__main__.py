@@ -6,8 +6,10 @@ Arguments go to pytest; the status is that of the first part that failed.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -20,7 +22,12 @@ NOT_FAILED = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 def main(arguments: list[str]) -> int:
     """Run both parts, the second one also when the first has failed."""
-    statuses = [subprocess.call([sys.executable, "-m", "pytest", *part, *arguments]) for part in PARTS]
+    with tempfile.TemporaryDirectory(prefix="towpath-pycache-") as compiled:
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": compiled}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes would compile everything again
+        statuses = [
+            subprocess.call([sys.executable, "-m", "pytest", *part, *arguments], env=environment) for part in PARTS
+        ]
     if set(statuses) == {pytest.ExitCode.NO_TESTS_COLLECTED}:
         return pytest.ExitCode.NO_TESTS_COLLECTED
     return next((status for status in statuses if status not in NOT_FAILED), 0)
