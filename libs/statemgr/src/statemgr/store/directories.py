@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from statemgr.errors import IncompatibleStoreError, StoreLockedError
@@ -60,6 +60,10 @@ def stores_under(root: Path) -> list[tuple[TaskId, int]]:
     )
 
 
+_TRIES = 10
+"""Times that a directory may be deleted by others while it is prepared: each copy is deleted once."""
+
+
 def _names_in(directory: Path) -> list[str]:
     """Names in a directory that others may delete meanwhile; of a file, or of what is not there: none."""
     try:
@@ -88,6 +92,14 @@ def prepare(directory: Path) -> None:
     Raises:
         IncompatibleStoreError: the directory was written with another format or other options, or by others.
     """
+    for _ in range(_TRIES):
+        with suppress(FileNotFoundError):  # a state manager has just deleted it: what is made now is a new one
+            _prepare(directory)
+            return
+    _prepare(directory)
+
+
+def _prepare(directory: Path) -> None:
     if (directory / MARK_NAME).exists():
         check_mark(directory)
         return
@@ -146,11 +158,8 @@ def probed_lock(directory: Path) -> Iterator[None]:
     Raises:
         StoreLockedError: another process has it open.
     """
-    path = directory / "LOCK"
-    if not path.exists():
-        yield
-        return
-    handle = os.open(path, os.O_RDWR)
+    # Made if it is not there: a store that is just being created is locked by nobody yet, and open a moment later.
+    handle = os.open(directory / "LOCK", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         try:
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
