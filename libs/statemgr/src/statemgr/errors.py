@@ -47,6 +47,10 @@ class KafkaUnavailableError(StateError, TimeoutError):
     """No broker answered before the deadline."""
 
 
+class KafkaRefusedError(KafkaUnavailableError):
+    """A broker answered, and refuses this client: asking again does not help."""
+
+
 class TopicMismatchError(StateError, ValueError):
     """A topic exists with settings that would break correctness, or was made anew while it was read."""
 

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from statemgr.errors import KafkaUnavailableError, StateError, TopicMissingError
+from statemgr.errors import KafkaRefusedError, KafkaUnavailableError, StateError, TopicMissingError
 from statemgr.kafka.classify import Reaction, Source, classify
 from statemgr.kafka.ports import Bounds, Committed
 from statemgr.types import TopicPartition
@@ -177,7 +177,7 @@ def named(what: str, error: KafkaError, bootstrap: str) -> StateError:
     """The error of a request that was refused."""
     if classify(error, Source.REQUEST) is Reaction.MISSING:
         return TopicMissingError(f"{what}: {error.str()} at {bootstrap}; create the topic first")
-    return KafkaUnavailableError(
+    return KafkaRefusedError(
         f"{what}: refused by Kafka at {bootstrap}: {error.name()}: {error.str()}; "
         "check address, credentials and rights of this client"
     )

@@ -17,6 +17,7 @@ from statemgr.control.records import ControlRecord
 from statemgr.errors import (
     CorruptStoreError,
     InputLostError,
+    KafkaRefusedError,
     KafkaUnavailableError,
     ProducerLostError,
     RetryableKafkaError,
@@ -202,7 +203,8 @@ class Replica:
                 raise
             self._start_over(error)  # where reading goes on, or that it does not, is decided at the start
         except KafkaUnavailableError as error:
-            if self.phase is not Phase.RESTORING:
+            refused = isinstance(error, KafkaRefusedError)
+            if self.phase is not Phase.RESTORING and (self.phase is not Phase.RUNNING or refused):
                 raise
             self._start_over(error)  # the broker was there a moment ago, or nobody could have been fenced
         except CorruptStoreError as error:
