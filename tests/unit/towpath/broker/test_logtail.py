@@ -60,3 +60,11 @@ def test_the_text_since_a_size_is_given_and_all_of_it_once_the_log_was_rolled(tm
     assert log_text(log, since) == "today\n"
     log.write_text("new\n")
     assert log_text(log, since) == "new\n"
+
+
+def test_the_text_of_an_absent_log_is_empty_and_of_a_long_one_at_most_its_end(tmp_path: Path) -> None:
+    log = tmp_path / "broker.log"
+    assert log_text(log, 0) == ""
+    log.write_text("0123456789")
+    assert log_text(log, 2, 3) == "789"
+    assert log_text(log, 8, 3) == "89"

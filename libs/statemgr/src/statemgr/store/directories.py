@@ -39,6 +39,10 @@ _WRAPPER_CONFIG = "rocksdict-config.json"
 _STORE_NAME = re.compile(r"(\d+)@(\d+)", re.ASCII)
 
 
+_TRIES = 10
+"""Times that a directory may be deleted by others while it is prepared: each copy is deleted once."""
+
+
 def epochs_of(root: Path, task: TaskId) -> list[int]:
     """Epochs of the task's store directories under ``root``, ascending."""
     parent = store_directory(root, task, 0).parent
@@ -58,10 +62,6 @@ def stores_under(root: Path) -> list[tuple[TaskId, int]]:
         for name in _names_in(root / stage)
         if (found := _STORE_NAME.fullmatch(name)) is not None
     )
-
-
-_TRIES = 10
-"""Times that a directory may be deleted by others while it is prepared: each copy is deleted once."""
 
 
 def _names_in(directory: Path) -> list[str]:

@@ -2,8 +2,8 @@
 
 Kafka's metadata log still says that the crashed run is alive and leads every partition, until its session has expired.
 A broker that is its own controller waits for that while it starts, but may build its first picture of the cluster
-from the state at the crash. Then (seen with Kafka 4.4.0, on a busy machine about once in a hundred crashes under load)
-its coordinators are loaded twice within a second, for the old leadership and for the new one, and
+from the state at the crash. Then (seen with Kafka 4.4.0; `docs/decisions/0011-broker-after-a-crash.md` has figures) its
+coordinators are loaded twice within a second, for the old leadership and for the new one, and
 
 * the transaction coordinator looks in between for the leaders of a transaction that was about to be committed, finds
   none ("these partitions are likely deleted already and hence can be skipped"), and calls it complete without a
@@ -12,7 +12,7 @@ its coordinators are loaded twice within a second, for the old leadership and fo
 * the group coordinator begins to answer before it has read its partition, with old committed offsets or none.
 
 So the controller runs alone first, with a short session, until it has fenced the crashed run. The start that follows
-need not wait for that session any more, and takes as long as before in total.
+need not wait for that session any more, and takes less time in total.
 """
 
 import subprocess
@@ -36,7 +36,8 @@ _SETTLE_SECONDS = 0.3
 """Seconds for the fence's records to be in the log: milliseconds are usual."""
 
 _STOP_SECONDS = 10.0
-_POLL_SECONDS = 0.02
+_POLL_SECONDS = 0.1
+"""Pause between two looks, each of which reads what the run has logged: some megabytes for many partitions."""
 
 
 def crashed(layout: Layout) -> bool:

@@ -33,11 +33,20 @@ def log_tail(path: Path, since: int = 0) -> str:
     return "\n".join(loud[-_TAIL_LINES:] or lines[-_TAIL_LINES:])
 
 
-def log_text(path: Path, since: int) -> str:
-    """Gives what was written to a log after `since` bytes; all of it once the log was rolled."""
+def log_text(path: Path, since: int, most: int | None = None) -> str:
+    """Gives what was written to a log after `since` bytes; all of it once the log was rolled.
+
+    Args:
+        path: The log; it may be absent.
+        since: Bytes at its beginning that are left out.
+        most: Bytes at its end beyond which nothing is given; None: no bound.
+    """
     size = log_size(path)
+    if not size:
+        return ""
+    begin = since if since <= size else 0
     with path.open("rb") as file:
-        file.seek(since if since <= size else 0)
+        file.seek(begin if most is None else max(begin, size - most))
         return file.read().decode(errors="replace")
 
 
@@ -52,11 +61,4 @@ def says_disk_full(text: str) -> bool:
 
 
 def _last_lines(path: Path, since: int) -> list[str]:
-    size = log_size(path)
-    if not size:
-        return []
-    begin = since if since <= size else 0
-    with path.open("rb") as file:
-        file.seek(max(begin, size - _TAIL_BYTES))
-        text = file.read().decode(errors="replace")
-    return [line.rstrip() for line in text.splitlines() if line.strip()]
+    return [line.rstrip() for line in log_text(path, since, _TAIL_BYTES).splitlines() if line.strip()]

@@ -97,18 +97,19 @@ def replica_statuses(facts: Facts) -> list[ReplicaStatus]:
 
 def migration_statuses(facts: Facts) -> list[MigrationStatus]:
     """Moves under way, standby copies that are being made, then moves that have ended, newest first."""
-    active = sorted(facts.moves, key=lambda move: move.task)
     ended = sorted(facts.moves.ended, key=lambda move: -move.since_s)
-    return [
-        *(_migration_status(facts, move) for move in active),
-        *_standby_copies(facts),
-        *(_migration_status(facts, move) for move in ended),
-    ]
+    return [*_under_way(facts), *(_migration_status(facts, move) for move in ended)]
 
 
 def stalled_moves(facts: Facts) -> list[MigrationStatus]:
-    """Those that are stuck."""
-    return [move for move in migration_statuses(facts) if move.stalled]
+    """Those that are stuck; what has ended is not looked at."""
+    return [move for move in _under_way(facts) if move.stalled]
+
+
+def _under_way(facts: Facts) -> Iterator[MigrationStatus]:
+    for move in sorted(facts.moves, key=lambda move: move.task):
+        yield _migration_status(facts, move)
+    yield from _standby_copies(facts)
 
 
 def _missing(facts: Facts, stage: StageFacts) -> Iterator[str]:
