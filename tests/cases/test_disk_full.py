@@ -15,7 +15,7 @@ import pytest
 from statemgr.control.records import Strategy
 from statemgr.errors import StateError, StoreWriteError
 from statemgr.sidecar.rocks_readers import RocksReaders
-from statemgr.store import RocksBackend, StoreMeta
+from statemgr.store import RocksBackend, StoreMeta, directories
 from statemgr.store.rocks_errors import open_error
 from statemgr.types import TaskId
 from tests.cases.clusters import grown, running, settled, work
@@ -129,6 +129,37 @@ def test_a_store_that_there_is_no_room_to_make_is_named(disk: SmallDisk, backend
         backend.open(NEW, 1)
     disk.free()
     assert backend.open(NEW, 1).meta() is None
+
+
+def test_a_copy_that_there_is_no_room_to_make_is_named_and_made_later(disk: SmallDisk, backend: RocksBackend) -> None:
+    disk.fill()
+    with pytest.raises(StoreWriteError, match=r"No space left.*check free space"):
+        backend.fork(OTHER, 1, 2)
+    disk.free()
+    backend.fork(OTHER, 1, 2)
+    assert backend.open(OTHER, 2).get_many([b"key"]) == [b"1"]
+
+
+@pytest.mark.parametrize("step", ["mark_again", "write_mark"])
+def test_the_last_step_of_a_store_or_copy_finds_no_room(
+    disk: SmallDisk, backend: RocksBackend, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """The same where others have filled the disk since the step before."""
+    make = {"mark_again": lambda: backend.open(NEW, 1).close(), "write_mark": lambda: backend.fork(OTHER, 1, 2)}[step]
+    original = getattr(directories, step)
+
+    def filled(directory: Path) -> None:
+        (directory / directories.MARK_NAME).unlink(missing_ok=True)
+        disk.fill()
+        original(directory)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(directories, "prepare", lambda directory: directory.mkdir(exist_ok=True))
+        patch.setattr(directories, step, filled)
+        with pytest.raises(StoreWriteError, match=r"No space left.*check free space"):
+            make()
+    disk.free()
+    make()
 
 
 def test_a_store_on_a_full_disk_can_be_read_beside_its_owner_and_deleted(

@@ -23,8 +23,11 @@ CHUNK_BYTES = 256 * 1024
 ENTRY_OVERHEAD_BYTES = 16
 """Counted for an entry beside key and value: what carries them, rounded up."""
 
+_FIRST_KEYS = 8
+"""Keys read before anything is known of the size of values: at 1 MB, the largest value, 8 MB for a moment."""
+
 _KEYS_AT_ONCE = 128
-"""Keys read before the size of the answer is looked at again: at 1 MB, the largest value, 128 MB for a moment."""
+"""Most keys read before the size of the answer is looked at again."""
 
 _TOMBSTONE = TOMBSTONE_TABLE.to_bytes(2, "big")
 _BIN_AND_TABLE = 3
@@ -61,13 +64,26 @@ def look_up(reader: StoreReader, epoch: int, keys: Sequence[bytes], limit: int =
     bitmap = _bitmap(reader)
     found: list[bytes | Found] = []
     size = 0
-    for first in range(0, len(keys), _KEYS_AT_ONCE):
-        for answer in _find(reader, bitmap, keys[first : first + _KEYS_AT_ONCE]):
+    while (first := len(found)) < len(keys):
+        for answer in _find(reader, bitmap, keys[first : first + keys_at_once(first, size, limit)]):
             size += ENTRY_OVERHEAD_BYTES + (len(answer) if isinstance(answer, bytes) else 0)
             if size > limit and found:
                 return LookedUp(epoch, offset_of(reader), tuple(found))
             found.append(answer)
     return LookedUp(epoch, offset_of(reader), tuple(found))
+
+
+def keys_at_once(done: int, size: int, limit: int) -> int:
+    """How many keys to read before the size of the answer is looked at again: as many as should fit, from those before.
+
+    Args:
+        done: keys read so far.
+        size: bytes of their answers.
+        limit: most bytes of the whole answer.
+    """
+    if done == 0:
+        return _FIRST_KEYS
+    return max(1, min(_KEYS_AT_ONCE, (limit - size) * done // size))
 
 
 def hot(reader: StoreReader, epoch: int, cursor: bytes, limit: int = CHUNK_BYTES) -> Chunk:
@@ -76,9 +92,9 @@ def hot(reader: StoreReader, epoch: int, cursor: bytes, limit: int = CHUNK_BYTES
     keys = _hot_keys(reader)
     entries: list[tuple[bytes, bytes | None]] = []
     size = 0
-    place = _place(cursor)
-    for first in range(place, len(keys), _KEYS_AT_ONCE):
-        part = keys[first : first + _KEYS_AT_ONCE]
+    place = start = _place(cursor)
+    while place < len(keys):
+        part = keys[place : place + keys_at_once(place - start, size, limit)]
         for key, answer in zip(part, _find(reader, bitmap, part), strict=True):
             value = answer if isinstance(answer, bytes) else None
             size += _size(key, value)

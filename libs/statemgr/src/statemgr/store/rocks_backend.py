@@ -74,9 +74,16 @@ class RocksBackend:
         database = self._open_database(task, epoch, directory, options)
         if filling:
             database.set_write_options(_without_log())
-        directories.mark_again(directory)
         store = RocksStore(task, epoch, directory, database, self._memory.full, lambda: self._forget(task, epoch))
         self._open[task, epoch] = store
+        try:
+            directories.mark_again(directory)
+        except OSError as error:
+            empty = store.meta() is None
+            store.close()
+            if empty:  # without a mark it would be refused by the next who opens it
+                directories.remove(directory)
+            raise write_error(error, task, epoch, str(directory)) from error
         return store
 
     def filled(self, stores: Sequence[tuple[TaskId, int]]) -> list[Store]:
@@ -110,8 +117,11 @@ class RocksBackend:
             store.checkpoint(draft)
         finally:
             store.close()
-        directories.write_mark(draft)
-        draft.rename(directory)
+        try:
+            directories.write_mark(draft)
+            draft.rename(directory)
+        except OSError as error:
+            raise write_error(error, task, target, str(draft)) from error
 
     def destroy(self, task: TaskId, epoch: int) -> None:
         """See :meth:`statemgr.store.base.StoreBackend.destroy`."""
