@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import pytest
 
-from statemgr.control.records import Strategy
+from statemgr.control.records import Assigned, ControlRecord, Strategy
 from statemgr.errors import KafkaUnavailableError, ProducerLostError
 from tests.unit.towpath.coordinator.application import APP, STAGE, Application
 from tests.unit.towpath.coordinator.facts_of import beat
@@ -173,6 +174,36 @@ def test_with_nobody_to_take_over_a_draining_replica_may_go_at_once(application:
         replica.draining = True
     application.until("both may go", lambda: all(r.answer.drained for r in application.replicas.values()), 2.0)
     assert set(epochs(application).values()) == {1}
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_replica_that_is_just_given_a_task_is_not_told_that_it_may_go(
+    application: Application, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """It asks while the assignment is decided and not written, or written and not read back."""
+    new = application.add("count-2")
+    writer = application.heard_by._leadership.writer
+    write = writer.write
+    answers: list[bool] = []
+
+    def ask(records: Sequence[ControlRecord]) -> None:
+        if any(isinstance(record, Assigned) and record.owner == new.name for record in records):
+            new.draining = True
+            new.beat(application.heard_by)
+            answers.append(new.answer.drained)
+
+    def written(records: Sequence[ControlRecord]) -> None:
+        if moment == "before":
+            ask(records)
+        write(records)
+        if moment == "after":
+            ask(records)
+
+    monkeypatch.setattr(writer, "write", written)
+    application.until("it was given a task", lambda: bool(answers))
+    assert not any(answers)
+    application.until("it may go", lambda: new.answer.drained)
+    assert new.owned == {}
 
 
 def test_owners_of_tasks_whose_holder_leaves_hurry() -> None:

@@ -14,15 +14,19 @@ from towpath.coordinator.moves import Move, Step
 from towpath.coordinator.readiness import alert_begins
 
 
-def answer(facts: Facts, stage: str, replica: str) -> HeartbeatAnswer:
-    """Hints for a replica."""
+def answer(facts: Facts, stage: str, replica: str, *, settled: bool = True) -> HeartbeatAnswer:
+    """Hints for a replica.
+
+    ``settled``: whether all that was decided is in the view; until it is, a replica that wants to leave may just have
+    been given a task, and is told to stay.
+    """
     return HeartbeatAnswer(
         term=facts.term,
         prepare=[*_moving_in(facts, stage, replica), *_standing_copies(facts, stage, replica)],
         alert_s=facts.limits.alert_s if is_alerted(facts, stage, replica) else 0.0,
         hurry=[task.partition for task in facts.owned(stage, replica) if _hurries(facts, task)],
         holders=facts.fleet.addresses(),
-        drained=is_drained(facts, stage, replica),
+        drained=settled and is_drained(facts, stage, replica),
     )
 
 

@@ -19,7 +19,7 @@ from statemgr.errors import KafkaUnavailableError, ProducerLostError, RestoreSta
 from statemgr.kafka.ports import Kafka
 from towpath.coordinator.actions import Actions
 from towpath.coordinator.answers import alerted_moves, answer
-from towpath.coordinator.decide import Decision, decide
+from towpath.coordinator.decide import Decision, assigns, decide
 from towpath.coordinator.errors import NotLeadingError
 from towpath.coordinator.facts import Facts, StageFacts
 from towpath.coordinator.fencer import Fencer
@@ -88,6 +88,7 @@ class Coordinator:
             self.metrics,
         )
         self._wishes = Wishes()
+        self._assigning = False
 
     @property
     def leading(self) -> bool:
@@ -136,6 +137,7 @@ class Coordinator:
         read = self._leadership.read()
         with self.lock:
             decisions = self._decide(now_s) if read else []
+            self._assigning = any(assigns(decision) for decision in decisions)
         try:
             if not self.leading:
                 self._lead_again(now_s)
@@ -166,7 +168,9 @@ class Coordinator:
             facts = self.facts()
             for move in alerted_moves(facts, stage, replica):
                 move.told = move.told or (move.source == replica and move.alerted_s is not None)
-            return answer(facts, stage, replica)
+            # Who may leave is known by a log that names every owner already, not by one that is just being written.
+            settled = self._leadership.is_read_back and not self._assigning
+            return answer(facts, stage, replica, settled=settled)
 
     def holder(self, name: str, beat: HolderBeat) -> None:
         """Take a state manager's heartbeat."""

@@ -75,6 +75,11 @@ def decide(facts: Facts) -> list[Decision]:
     return [decision for stage in facts.stages.values() for decision in _decide_stage(facts, stage)]
 
 
+def assigns(decision: Decision) -> bool:
+    """Whether it gives tasks to somebody."""
+    return isinstance(decision, Assign | FailReplica) and bool(decision.records)
+
+
 def targets(facts: Facts, stage: StageFacts, members: list[str]) -> dict[int, str]:
     """Where each task should be; a move that was hinted counts as made, so that plans are stable."""
     current = facts.owners(stage.name)
