@@ -38,6 +38,8 @@ class TaskHistory:
         done: newest epoch said to be complete.
         done_s: when that was said.
         owned_s: epoch → when it was assigned.
+        began_at: epoch → where the task stood before its first commit.
+        confirmed: epoch → newest X that a read was confirmed for.
     """
 
     owners: dict[int, str] = field(default_factory=dict)
@@ -48,6 +50,8 @@ class TaskHistory:
     done: int = 0
     done_s: float = 0.0
     owned_s: dict[int, float] = field(default_factory=dict)
+    began_at: dict[int, int] = field(default_factory=dict)
+    confirmed: dict[int, int] = field(default_factory=dict)
 
     def value_at(self, key: bytes, offset: int) -> bytes | None:
         """Value of a store key as of a changelog offset; None: absent."""
@@ -207,6 +211,7 @@ class LogWatch:
             then = before.inputs.get(topic) if before is not None else None
             if then is not None and (now.low < then.low or now.high < then.high):
                 raise SimulationError(f"{owner}: progress of {task} went back from {then} to {now} (R1)")
+        history.began_at.setdefault(progress.epoch, max(0, history.end))
         history.progress, history.end = progress, offset
 
     def _control_committed(self, transaction: Transaction, entry: Entry) -> None:

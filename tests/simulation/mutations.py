@@ -17,7 +17,7 @@ from statemgr.control import view
 from statemgr.control.records import Strategy
 from statemgr.control.view import TaskView
 from statemgr.migration.layered import LayeredStore
-from statemgr.sidecar import answers, authority
+from statemgr.sidecar import answers, authority, reads
 from statemgr.state import TaskState
 from statemgr.testing.consumer import FakeConsumer
 from statemgr.watermarks import Watermarks
@@ -162,5 +162,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         Flavour({**MOVES, **CRASHES}, Strategy.HYBRID),
     ),
     Mutation("commit order of two producers swapped", state_faults.swapped_commits, 10),
+    Mutation(
+        "read of a copy that is not whole",
+        both(
+            patch(reads, "is_whole", state_faults.always_whole),
+            patch(reads, "is_claimed", state_faults.claimed_by_the_log),
+        ),
+        100,
+        Flavour({Kind.LOSE_STORES: 40}),
+    ),
 )
 """All of them."""

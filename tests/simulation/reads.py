@@ -15,7 +15,7 @@ from tests.simulation.state_managers import LEASE_S
 from tests.simulation.world import SimulationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tests.simulation.machines import Machine
     from tests.simulation.simulation import Simulation
@@ -34,6 +34,9 @@ def read_live(simulation: Simulation, partition: int, key: str) -> None:
 
 
 def _request(simulation: Simulation, machine: Machine, task: TaskId, key: str) -> Request:
+    history = simulation.watch.of(task)
+    before = dict(history.confirmed)
+
     def ask(service: StateService) -> Read:
         return service.get(task, 0, [key.encode()], TIMEOUT_S)
 
@@ -44,6 +47,9 @@ def _request(simulation: Simulation, machine: Machine, task: TaskId, key: str) -
         except StateError:
             return
         text = wrong(simulation, task, key, read)
+        if read.confirmed and not simulation.watch.anew:
+            text = text or went_back(read, before)
+            history.confirmed[read.epoch] = max(read.offset, history.confirmed.get(read.epoch, -1))
         if text:
             simulation.world.fail(SimulationError(f"{machine.name} on {task}, key {key}: {text} (I8)"))
 
@@ -54,7 +60,8 @@ def wrong(simulation: Simulation, task: TaskId, key: str, read: Read) -> str | N
     """What is wrong with an answer; None if nothing is.
 
     Any answer must be what the changelog says as of the answer's own offset, unless it says that it does not know. A
-    confirmed one must also be of an owner that was not replaced longer ago than the lease.
+    confirmed one must also be of an owner that was not replaced longer ago than the lease, and of a copy that has come
+    to where the task stood when that owner began.
     """
     history = simulation.watch.of(task)
     if simulation.watch.anew:
@@ -64,8 +71,18 @@ def wrong(simulation: Simulation, task: TaskId, key: str, read: Read) -> str | N
     value = found if isinstance(found, bytes) else None
     if found is not Found.UNKNOWN and value != expected:
         return f"{found!r} as of offset {read.offset}, by the changelog {expected!r}"
+    if read.confirmed and read.offset < history.began_at.get(read.epoch, 0):
+        return f"confirmed as of offset {read.offset}; its owner began at {history.began_at.get(read.epoch, 0)}"
     replaced_s = history.owned_s.get(read.epoch + 1)
     now_s = simulation.world.now_s
     if read.confirmed and replaced_s is not None and now_s - replaced_s > LEASE_S + TIMEOUT_S:
         return f"confirmed for epoch {read.epoch}, which was replaced {now_s - replaced_s:.2f} s ago"
+    return None
+
+
+def went_back(read: Read, before: Mapping[int, int]) -> str | None:
+    """Whether a confirmed answer is older than one that was confirmed before it was asked for (epoch → X)."""
+    known = before.get(read.epoch, -1)
+    if read.confirmed and read.offset < known:
+        return f"confirmed as of offset {read.offset}, after one as of {known}"
     return None

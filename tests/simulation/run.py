@@ -8,11 +8,15 @@ import hashlib
 import logging
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
+from unittest.mock import patch
 
 import structlog
 
+from statemgr.changelog import RestoreSettings
 from tests.simulation.coverage import Coverage
 from tests.simulation.lanes import Event
 from tests.simulation.schedule import Schedule, scheduled
@@ -72,7 +76,7 @@ def run_seed(seed: int, *, trace: bool = False, schedule: Schedule | None = None
         Failure: something happened that must never happen.
     """
     planned = schedule or scheduled(seed)
-    with quiet(), small_parking(planned.parking_rows), no_collection():
+    with quiet(), small_parking(planned.parking_rows), small_restores(), no_collection():
         simulation = Simulation(seed, planned, trace=trace)
         try:
             simulation.run()
@@ -105,6 +109,19 @@ def _explained(seed: int, simulation: Simulation, error: Exception) -> str:
     notes = getattr(error, "__notes__", [])
     trace = [] if isinstance(error, SimulationError) else traceback.format_exception(error)
     return "\n".join([*lines, "", *trace, f"{type(error).__name__}: {error}", *notes])
+
+
+@contextmanager
+def small_restores() -> Iterator[None]:
+    """Restores and tails in several batches, so that others meet them half done."""
+    restore, catch_up = (import_module(f"statemgr.changelog.{name}") for name in ("restore", "catch_up"))
+    small = partial(RestoreSettings, batch_records=8, chunk_bytes=1)
+    with ExitStack() as patched:
+        for module in (restore, catch_up):
+            patched.enter_context(patch.object(module, "RestoreSettings", small))
+        patched.enter_context(patch.object(restore, "MIN_CHUNK_BYTES", 1))
+        patched.enter_context(patch.object(catch_up, "TAIL_BATCH_BYTES", 1))
+        yield
 
 
 @contextmanager

@@ -8,14 +8,15 @@ from typing import Any
 
 from statemgr.changelog.tail import Tail
 from statemgr.control.records import Assigned
-from statemgr.control.view import TaskView
+from statemgr.control.view import ControlView, TaskView
 from statemgr.errors import StaleRequestError
 from statemgr.kafka.ports import Bounds, Message
 from statemgr.layout import store_key
 from statemgr.migration.layered import LayeredStore
 from statemgr.migration.ports import Address
 from statemgr.state import TaskState
-from statemgr.store.base import Store
+from statemgr.store.base import Store, StoreMeta
+from statemgr.types import TaskId
 from tests.simulation.invariants import SECOND
 from towpath.stage.opening import Opening
 from towpath.stage.transaction import Transactor
@@ -78,6 +79,20 @@ def never_too_old(meta: Any, log: Any, bounds: Bounds, now_ms: int) -> str | Non
     if meta.offset + 1 < bounds.start:
         return "the log starts behind it"
     return None
+
+
+# --- reads (R15) ---
+
+
+def always_whole(meta: StoreMeta | None, *, unfinished: bool) -> bool:
+    """Whatever is there."""
+    return True
+
+
+def claimed_by_the_log(view: ControlView, task: TaskId, epoch: int, meta: StoreMeta | None, replica: str) -> bool:
+    """An owner that was complete once is so for ever."""
+    known = view.tasks.get(task)
+    return known is not None and known.complete and (known.epoch, known.owner) == (epoch, replica)
 
 
 # --- cache (R11) ---

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from statemgr.errors import ProducerLostError, RetryableKafkaError
@@ -24,6 +25,16 @@ if TYPE_CHECKING:
 
 AFTER_NIGHT_S = 61.0
 """Tombstones may leave the log once all of them are older than ``delete.retention.ms``: after such a night."""
+
+
+READS_BEHIND = 60
+"""Reads while stores that were lost are made anew."""
+
+READ_EVERY_S = 0.02
+"""Between two of them: shorter than such a restore takes."""
+
+KEYS = 9
+"""Keys of the rows."""
 
 
 class Striker:
@@ -114,6 +125,11 @@ class Striker:
             victim.kill("its disk is lost")
             victim.manager.kill("its disk is lost")
             victim.disk.wipe()
+            for number in range(READS_BEHIND):
+                self._world.after(number * READ_EVERY_S, partial(self._read_in_turn, number))
+
+    def _read_in_turn(self, number: int) -> None:
+        read_live(self._sim, number % self._sim.schedule.partitions, f"k{number % KEYS}")
 
     def _scale(self, strike: Strike) -> None:
         count, manner = strike.args["replicas"], strike.args["manner"]

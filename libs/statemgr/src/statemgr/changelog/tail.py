@@ -10,7 +10,7 @@ from statemgr.errors import CodecError
 from statemgr.kafka.ports import Message
 from statemgr.layout import BIN_PREFIXES, PROGRESS_KEY, store_key
 from statemgr.progress import Progress, decode_progress
-from statemgr.store.base import EMPTY_OFFSET, Store, StoreMeta
+from statemgr.store.base import EMPTY_OFFSET, UNFINISHED_KEY, Store, StoreMeta
 from statemgr.types import TaskId, TopicPartition
 
 _SHORTEST_KEY = len(PROGRESS_KEY)
@@ -21,7 +21,8 @@ class Tail:
     """Applies changelog records in order, unconditionally (R10), in write batches that carry their own offset.
 
     A crash between two batches leaves a store that is complete up to the last one, and so a base. It is as old as the
-    base that it began with: only at the end all deletes are known to have been seen (R12).
+    base that it began with: only at the end all deletes are known to have been seen (R12). Nobody is to read from it
+    until the last batch: of a compacted log only the whole gives the state, so all batches but that one leave a mark.
 
     Args:
         source: the task's changelog partition.
@@ -112,6 +113,7 @@ class Tail:
         if _STORED_PROGRESS in chunk:
             self.progress = self._decode(last, chunk.pop(_STORED_PROGRESS))
         if self._waiting_bytes >= self._chunk_bytes:
+            chunk[UNFINISHED_KEY] = b""
             self._flush(last, self._as_of_ms)
 
     def pass_markers(self, position: int | None) -> bool:
@@ -123,6 +125,7 @@ class Tail:
 
     def finish(self) -> None:
         """Write what waits, with the end as the offset that the store is complete up to."""
+        self._chunk[UNFINISHED_KEY] = None
         self._flush(max(self.end - 1, EMPTY_OFFSET), self._wall_ms())
 
     def restored(self) -> RestoredTask:

@@ -34,7 +34,7 @@ from statemgr.migration.record import (
     is_complete,
     with_bins,
 )
-from statemgr.store.base import OWN_KEY_BYTES, Entry, Store, StoreMeta
+from statemgr.store.base import OWN_KEY_BYTES, UNFINISHED_KEY, Entry, Store, StoreMeta
 
 _TOMBSTONE = TOMBSTONE_TABLE.to_bytes(2, "big")
 
@@ -195,20 +195,21 @@ def _open_bins(record: MigrationRecord) -> frozenset[int]:
     return frozenset(bin_ for bin_ in range(BIN_COUNT) if not has_bin(bitmap, bin_))
 
 
-def begin(local: Store, layers: Sequence[Layer], meta: StoreMeta) -> LayeredStore:
+def begin(local: Store, layers: Sequence[Layer], meta: StoreMeta, *, in_use: bool = False) -> LayeredStore:
     """Make an empty store the newest layer over others, in one batch.
 
     Args:
         local: the new owner's store, empty; closed if the batch can't be written.
         layers: copies that it takes its state from, newest first.
         meta: says up to which changelog offset the layers are complete, and from where the tail is to be applied.
+        in_use: the first of them is still written, so that what arrives may be newer than X until the tail is applied.
 
     Raises:
         StoreWriteError: the batch could not be written.
     """
     record = MigrationRecord(tuple(layers), meta.offset, NO_BINS.hex(), beneath=meta.offset)
     try:
-        local.write([(MIGRATION_KEY, encode_migration(record))], meta)
+        local.write([(MIGRATION_KEY, encode_migration(record)), (UNFINISHED_KEY, b"" if in_use else None)], meta)
     except BaseException:
         local.close()
         raise

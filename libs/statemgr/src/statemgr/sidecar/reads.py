@@ -20,8 +20,9 @@ class Read:
         offset: its X.
         found: for each key its value, or why there is none; ``UNKNOWN``: it is still at another holder. May be shorter
             than asked where the answer would be too large.
-        confirmed: whether the copy was the owner's within the lease, and as new as its last commit; if not, it may be
-            out of date.
+        confirmed: whether the copy was the owner's within the lease, and as new as what the owner has written to its
+            store; if not, it may be out of date. What is committed goes to the store right behind the commit; if the
+            owner dies between the two, once it is back.
         owner: the task's owner as far as the control log was read; None: the log names none.
     """
 
@@ -57,21 +58,22 @@ def owns(view: ControlView, task: TaskId, epoch: int, replica: str) -> bool:
     return view.may_start(task, replica) and not released
 
 
-def is_claimed(view: ControlView, task: TaskId, epoch: int, meta: StoreMeta | None, replica: str) -> bool:
-    """Whether the replica has committed as owner under this epoch, so that its copy is as new as the changelog.
+def is_whole(meta: StoreMeta | None, *, unfinished: bool) -> bool:
+    """Whether the copy's entries are those of its own X: not while it is empty, half restored, or copied while in use.
 
-    Before that it may still be empty, or half restored, although the log says that the owner may begin.
+    Whatever the log says: a store that was lost is made anew under the same epoch.
     """
+    return meta is not None and meta.offset >= 0 and not unfinished
+
+
+def is_claimed(view: ControlView, task: TaskId, epoch: int, meta: StoreMeta | None, replica: str) -> bool:
+    """Whether a whole copy is its owner's at work: the replica has committed under this epoch, or said that it is done.
+
+    Before that it may be a copy for a move to come, or still at the X of the epoch before.
+    """
+    if meta is None:
+        return False
     known = view.tasks.get(task)
     if known is not None and known.complete and known.epoch == epoch and known.owner == replica:
-        return True
-    return meta is not None and meta.progress is not None and meta.progress.epoch == epoch
-
-
-def is_foreign(view: ControlView, task: TaskId, epoch: int, replica: str) -> bool:
-    """Whether the log gives this epoch to another replica, or to nobody: the copy was made for a move to come.
-
-    It was copied from a store in use, so that it has values that are newer than its X.
-    """
-    known = view.tasks.get(task)
-    return known is not None and (known.epoch, known.owner) != (epoch, replica)
+        return meta.epoch == epoch
+    return meta.progress is not None and meta.progress.epoch == epoch

@@ -22,7 +22,7 @@ from statemgr.sidecar.key_filter import FilterBuilder, KeyFilter
 from statemgr.sidecar.readers import ReaderBackend, StoreReader
 from statemgr.sidecar.reads import Read
 from statemgr.sidecar.superseded import Copy, needed, superseded
-from statemgr.store.base import StoreMeta
+from statemgr.store.base import UNFINISHED_KEY, StoreMeta
 from statemgr.types import TaskId
 
 log = logging.getLogger(__name__)
@@ -136,17 +136,19 @@ class StateService:
         wanted = [store_key(changelog_key(table, key)) for key in keys]
         limit = self._settings.look_up_bytes
 
-        def work(reader: StoreReader) -> tuple[LookedUp, StoreMeta | None]:
-            return answers.look_up(reader, epoch, wanted, limit), reader.meta()
+        def work(reader: StoreReader) -> tuple[LookedUp | None, StoreMeta | None]:
+            meta, (mark,) = reader.meta(), reader.get_many([UNFINISHED_KEY])
+            whole = reads.is_whole(meta, unfinished=mark is not None)
+            return answers.look_up(reader, epoch, wanted, limit) if whole else None, meta
 
         found, meta = self._read(task, epoch, -1, timeout_s, work, fresh=True)
         view = self._view()
-        claimed = reads.is_claimed(view, task, epoch, meta, self.name)
-        if not claimed and (found.offset < 0 or reads.is_foreign(view, task, epoch, self.name)):
+        if found is None:
             raise NoSuchCopyError(
                 f"copy {task}@{epoch} of {self.name} is not whole yet; "
                 f"its owner is {reads.owner(view, task) or 'unknown'}"
             )
+        claimed = reads.is_claimed(view, task, epoch, meta, self.name)
         confirmed = self._within_lease() and claimed and reads.owns(view, task, epoch, self.name)
         return Read(epoch, found.offset, found.found, confirmed, reads.owner(view, task))
 

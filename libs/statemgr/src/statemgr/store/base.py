@@ -23,8 +23,14 @@ META_FORMAT = 1
 META_KEY = b"\x00"
 """Key of the meta record: shorter than any store key (1 byte bin + 2 bytes table), so that no entry can meet it."""
 
+UNFINISHED_KEY = b"\x03"
+"""Key of a mark: the entries are not those of the store's X yet, but a mixture that the changelog's tail makes exact.
+
+Set by reading a changelog in several batches, and by a copy of a store in use; the batch that ends a tail removes it.
+"""
+
 OWN_KEY_BYTES = 1
-"""Length of the keys of a store's own records: meta, migration record, hot set; every entry's key is longer."""
+"""Length of the keys of a store's own records: meta, migration record, hot set, mark; every entry's key is longer."""
 
 EMPTY_OFFSET = -1
 """Changelog offset of a store that is complete up to the very beginning."""

@@ -123,7 +123,7 @@ class Copy:
 
         def work() -> LayeredStore:
             backend.destroy(task, epoch)
-            return begin(backend.open(task, epoch), layers, own)
+            return begin(backend.open(task, epoch), layers, own, in_use=True)
 
         self._opening = self._makers.spawn(work)
 
