@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 import pytest
@@ -152,3 +153,31 @@ def test_a_store_that_was_made_anew_under_the_same_name_is_read_and_not_the_one_
     store.write([(b"key", b"anew")], StoreMeta("T2", 2, 1, 1, None))
     store.close()
     assert read(copies) == [b"anew"]
+
+
+@pytest.mark.parametrize("ended_by", ["idleness", "destroy", "close", "a use that fails"])
+def test_one_that_can_t_be_closed_is_forgotten_and_opened_anew(copies, readers, backend, clock, caplog, ended_by):
+    """RocksDB's own exceptions are bare ones."""
+
+    def fail():
+        raise Exception("Corruption: while closing")
+
+    def break_it(reader):
+        reader.close = fail
+        if ended_by == "a use that fails":
+            raise NoSuchCopyError("gone")
+
+    with contextlib.suppress(NoSuchCopyError):
+        copies.use(TASK, 1, 0.0, break_it)
+    clock.advance(100)
+    match ended_by:
+        case "idleness":
+            copies.close_unused(60)
+        case "destroy":
+            copies.destroy(TASK, 1, timeout_s=0.0)
+            backend.open(TASK, 1).write([(b"key", b"1")], StoreMeta("T", 4, 1, 1, None))
+        case "close":
+            copies.close(timeout_s=0.0)
+    assert "can't be closed: Exception: Corruption: while closing" in caplog.text
+    assert read(copies) == [b"1"]
+    assert readers.opened == 2

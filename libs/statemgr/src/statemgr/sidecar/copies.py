@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from statemgr.errors import (
 from statemgr.sidecar.readers import ReaderBackend, StoreReader
 from statemgr.types import TaskId
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 
@@ -28,9 +31,13 @@ class _Slot:
     used_s: float = 0.0
 
     def close(self) -> None:
-        if self.reader is not None:
-            self.reader.close()
-            self.reader = None
+        """Forget the reader, even where RocksDB, which raises bare exceptions, can't close it."""
+        reader, self.reader = self.reader, None
+        try:
+            if reader is not None:
+                reader.close()
+        except Exception as error:  # noqa: BLE001 - the next one opens the copy anew, and names what is wrong with it
+            log.warning("a copy can't be closed: %s: %s", type(error).__name__, error)
 
 
 class OpenCopies:
@@ -135,5 +142,7 @@ class OpenCopies:
         with self._lock:
             if self._slots.get(key) is slot:
                 del self._slots[key]
-        slot.close()
-        slot.lock.release()
+        try:
+            slot.close()
+        finally:
+            slot.lock.release()
