@@ -111,7 +111,7 @@ class History(World):
     def ask(self, keys) -> None:
         """Rows wait for these keys; others go on meanwhile."""
         if self.job is not None:
-            self.job.request(self.job.unresolved(keys))
+            self.job.request(self.job.store.unresolved(keys))
 
     def step(self, times: int) -> None:
         for _ in range(times):

@@ -41,7 +41,7 @@ def test_requested_keys_are_resolved_by_one_look_up(world):
     store, layers = moved(world)
     job = world.job(store, layers)
     absent = name_of(10_000)
-    assert job.unresolved([A, absent, B]) == [A, absent, B]
+    assert job.store.unresolved([A, absent, B]) == [A, absent, B]
     job.request([A, absent, B])
     assert world.poll(job) == {A, absent, B}
     assert store.get_many([A, absent, B]) == [b"0", None, b"1"]
@@ -589,7 +589,7 @@ class TestKeyFilter:
         assert asked < 20  # A, and one in a hundred that the filter is not sure of
         assert world.poll(job) == {*NEW, A}
         assert store.get_many([NEW[0], A]) == [None, b"0"]
-        assert job.unresolved(NEW) == []
+        assert job.store.unresolved(NEW) == []
         assert job.progress().keys_excluded == 201 - asked
         assert world.network.count("filter") == 1
         assert world.network.count("describe") == 0

@@ -107,10 +107,6 @@ class MigrationJob:
         """Whether it was closed; a scratch base that is still being made may ask this, to stop."""
         return self._closed
 
-    def unresolved(self, store_keys: Sequence[bytes]) -> list[bytes]:
-        """Which of these can't be read yet, in their order."""
-        return self.store.unresolved(store_keys)
-
     def request(self, store_keys: Iterable[bytes]) -> None:
         """Want the state of these keys; look-ups are sent at once, answers come by :meth:`poll`."""
         keys = list(store_keys)
