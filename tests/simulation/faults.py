@@ -48,12 +48,13 @@ def stable_bounds(self: FakeConsumer, partition: TopicPartition) -> Bounds:
     return Bounds(log.bounds.start, log.last_stable)
 
 
-def fence_first(self: Actions, decision: Any, term: int) -> None:
+def fence_first(self: Actions, decisions: Any, term: int) -> None:
     """Fence, say so, and only then the intent."""
-    self._fencer.fence(decision.stage, decision.replica)
-    self._writer.write([Fenced(decision.stage, decision.replica, term)])
-    if decision.records:
-        self._assign(decision.records, "failure")
+    for decision in decisions:
+        self._fencer.fence(decision.stage, decision.replica)
+        self._writer.write([Fenced(decision.stage, decision.replica, term)])
+        if decision.records:
+            self._assign(decision.records, "failure")
 
 
 _has_ended = view.has_ended

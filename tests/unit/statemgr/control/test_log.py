@@ -198,6 +198,29 @@ def test_a_question_for_the_topic_that_has_no_answer_stops_nobody():
     assert control.view.leader == "one"
 
 
+def test_a_question_for_the_topic_that_hangs_is_asked_no_more_often_than_one_that_is_answered():
+    """Each hanging one holds its reader up."""
+    kafka = FakeKafka()
+    make(kafka)
+    control = reader(kafka)
+    control.read_to_end()
+    asked = []
+
+    def hang(client: str, call: str) -> None:
+        if call == "describe":
+            asked.append(kafka.clock.monotonic_s())
+            kafka.clock.advance(1.0)
+            raise KafkaUnavailableError("no broker")
+
+    kafka.on_call(hang)
+    kafka.clock.advance(COMPARE_S)
+    for _ in range(40):
+        control.poll()
+        kafka.clock.advance(0.05)
+    assert len(asked) == 2
+    assert asked[1] - asked[0] >= 1.0 + COMPARE_S
+
+
 def test_a_log_of_which_all_is_read_is_not_taken_for_another():
     kafka = FakeKafka()
     make(kafka)

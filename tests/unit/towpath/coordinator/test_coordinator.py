@@ -389,6 +389,39 @@ def test_one_that_lost_its_producer_leads_again_if_there_is_no_newer(application
     application.settle()
 
 
+@pytest.mark.parametrize("skip", [0, 1], ids=["first", "a later one"])
+def test_its_own_word_whose_answer_was_lost_is_no_newer_coordinators(application: Application, skip: int) -> None:
+    """The record is in the log, and its writer does not know."""
+    restarted = Coordinator(
+        APP, list(application.heard_by.stages.values()), application.kafka, application.clock, name="c2"
+    )
+    application.coordinators = [restarted]
+    application.heard_by = restarted
+    if skip:
+        restarted.start()
+        application.kafka.fail_next("begin", ProducerLostError("no definite answer"), client="c2")
+        application.scale(None)
+    application.kafka.fail_next("commit", ProducerLostError("no definite answer"), client="c2", after=True)
+    restarted.begin()
+    application.run(8.0)
+    assert restarted.leading
+    assert (restarted.view.leader, restarted.view.term) == ("c2", 3 + skip)
+
+
+def test_one_that_stands_by_follows_moves_to_their_end_and_rests(application: Application) -> None:
+    older = application.heard_by
+    application.replicas["count-1"].releases = False
+    application.add("count-2")
+    application.until("a move is logged", lambda: 2 in epochs(application).values())
+    application.coordinate("c2")
+    application.run(0.5)
+    assert (older.leading, older.busy) == (False, False)
+    application.replicas["count-1"].releases = True
+    application.settle()
+    with older.look() as facts:
+        assert [move.step for move in migration_statuses(facts)] == ["done"]
+
+
 def test_a_coordinator_that_could_not_begin_tries_again(application: Application) -> None:
     application.coordinators.clear()
     application.kafka.fail_next("init_transactions", ProducerLostError("no answer"), client="c2")
@@ -400,7 +433,7 @@ def test_a_coordinator_that_could_not_begin_tries_again(application: Application
     application.kafka.fail_next("init_transactions", ProducerLostError("no answer"), client="c3")
     application.coordinators.append(second)
     application.heard_by = second
-    application.run(0.3)
+    second.begin()
     assert not second.leading
     assert second.problem == "does not lead: no answer"
     application.run(3.5)

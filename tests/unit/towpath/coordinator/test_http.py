@@ -19,6 +19,7 @@ from towpath.coordinator.coordinator import Coordinator
 from towpath.coordinator.errors import CoordinatorError, CoordinatorUnavailableError, NotLeadingError, RefusedError
 from towpath.coordinator.http import application as http_application
 from towpath.coordinator.messages import MoveRequest, ScaleRequest
+from towpath.coordinator.wishes import MOST_WISHES
 
 STALL_S = 30.0
 
@@ -199,6 +200,49 @@ def test_a_stalled_move_is_named_by_health_counted_for_prometheus_and_no_illness
     assert (answer.json()["problem"], len(answer.json()["stalled"])) == (None, 1)
     assert answer.json()["stalled"][0].startswith(f"count/{partition}: count-1 does not run it")
     assert 'towpath_moves_stalled{stage="count"} 1.0' in http.get("/metrics").text
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"bins_total": None},
+        {"bins_done": "1", "bins_total": "256"},
+        {"elapsed_s": "long", "stalled": 5, "phase": ["?"]},
+        {"elapsed_s": None, "rate": 10**400, "bytes": {}},
+        {"records": "nan", "remaining": [1], "stalled": {"a": 1}},
+    ],
+)
+@pytest.mark.parametrize("copy", [False, True])
+def test_nonsense_that_one_replica_says_blinds_nobody(
+    application: Application, http: TestClient, said: dict[str, object], copy: bool
+) -> None:
+    application.scale(2, Strategy.STANDBY)
+    application.run(0.5)
+    newcomer = application.replicas["count-1"]
+    partition = min(application.replicas["count-0"].owned)
+    if not copy:
+        newcomer._take_up = lambda: None
+        http.post("/move", json={"stage": STAGE, "partition": partition, "replica": "count-1"})
+        application.run(6.0)
+    newcomer.beats = False
+    report = {"partition": partition, "epoch": 2, "state": "opening", "complete": False, "migration": said}
+    words = {"incarnation": "count-1-1", "control_offset": 999, "copies" if copy else "tasks": [report]}
+    assert http.post(f"/replicas/{STAGE}/count-1/heartbeat", json=words).status_code == 200
+    application.step()
+    for path in ("/health", "/metrics", "/migrations", "/tasks", "/topology"):
+        assert http.get(path).status_code == 200, path
+    assert http.get("/migrations").json()[0]["progress"] == said
+
+
+def test_requests_beyond_those_that_may_wait_are_refused_and_heartbeats_are_answered(
+    application: Application, http: TestClient
+) -> None:
+    request = ScaleRequest(stage=STAGE, replicas=1)
+    for _ in range(MOST_WISHES):
+        application.heard_by.scale(request)
+    answer = http.post("/scale", json=request.model_dump())
+    assert answer.status_code == 503
+    assert "8 requests are not in force yet" in answer.json()["detail"]
 
 
 def test_figures_are_there_for_prometheus(application: Application, http: TestClient) -> None:

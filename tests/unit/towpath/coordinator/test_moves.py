@@ -24,7 +24,7 @@ def step_after(*records: object, runs: bool = False) -> Step:
         fleet.hear(STAGE, "b", beat(runs={0: 2}), 2.0)
     first = moves.get(task(0))
     assert first is not None
-    moves.observe(view_of(*records), fleet, 2.0)
+    moves.observe(view_of(*records), fleet, 2.0, [STAGE])
     return first.step
 
 
@@ -66,16 +66,23 @@ def test_a_step_that_the_picture_lacks_is_refused(before: Step, after: Step) -> 
 
 def test_moves_that_a_former_coordinator_made_are_found_in_the_log() -> None:
     moves = Moves()
-    moves.observe(view_of(TAKEN, assigned(1, 1, "a"), assigned(2, 2, "b"), done(2, 2, "b")), Fleet(0.0), 5.0)
+    moves.observe(view_of(TAKEN, assigned(1, 1, "a"), assigned(2, 2, "b"), done(2, 2, "b")), Fleet(0.0), 5.0, [STAGE])
     assert [(move.task, move.source, move.why, move.step) for move in moves] == [
         (task(0), "a", "found in the log", Step.COMMITTED)
     ]
 
 
+def test_tasks_of_stages_that_the_query_has_no_longer_do_not_move() -> None:
+    """Nobody is left who could ever end such a move."""
+    moves = Moves()
+    moves.observe(view_of(TAKEN), Fleet(0.0), 5.0, ["sum"])
+    assert list(moves) == []
+
+
 def test_a_move_that_is_overtaken_ends_as_superseded_and_the_next_is_followed() -> None:
     moves, fleet = Moves(), Fleet(0.0)
-    moves.observe(view_of(TAKEN), fleet, 1.0)
-    moves.observe(view_of(TAKEN, assigned(0, 3, "c", [("a", 1), ("b", 2)])), fleet, 2.0)
+    moves.observe(view_of(TAKEN), fleet, 1.0, [STAGE])
+    moves.observe(view_of(TAKEN, assigned(0, 3, "c", [("a", 1), ("b", 2)])), fleet, 2.0, [STAGE])
     assert [move.step for move in moves.ended] == [Step.SUPERSEDED]
     assert [(move.epoch, move.target) for move in moves] == [(3, "c")]
 
@@ -84,9 +91,9 @@ def test_a_quick_move_is_shown_with_its_reason() -> None:
     """From commit to done between two turns."""
     moves = Moves()
     moves.explain(TAKEN, "failure")
-    moves.observe(view_of(TAKEN, fenced("a"), done(0, 2, "b")), Fleet(0.0), 1.0)
+    moves.observe(view_of(TAKEN, fenced("a"), done(0, 2, "b")), Fleet(0.0), 1.0, [STAGE])
     assert [(move.why, move.step) for move in moves.ended] == [("failure", Step.DONE)]
-    moves.observe(view_of(TAKEN, fenced("a"), done(0, 2, "b")), Fleet(0.0), 1.0)
+    moves.observe(view_of(TAKEN, fenced("a"), done(0, 2, "b")), Fleet(0.0), 1.0, [STAGE])
     assert len(moves.ended) == 1
 
 
@@ -99,5 +106,5 @@ def test_one_who_leads_no_longer_forgets_what_it_only_hinted() -> None:
 
 def test_what_runs_is_known_by_task_and_epoch() -> None:
     scene = Scene(TAKEN, released(0, 1, "a")).heard("b", beat(runs={0: 1}))
-    scene.moves.observe(scene.view, scene.fleet, scene.now_s)
+    scene.moves.observe(scene.view, scene.fleet, scene.now_s, scene.stages)
     assert [move.step for move in scene.moves] == [Step.RELEASED]

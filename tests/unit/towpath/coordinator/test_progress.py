@@ -22,6 +22,13 @@ from towpath.coordinator.progress import seconds_left
         ({"bins_done": 64, "bins_total": 256, "bytes": 100, "rate": 0.0}, None),
         ({"records": 0, "remaining": 3000, "bytes": 0, "rate": 5.0}, None),
         ({"phase": "reading the changelog"}, None),
+        ({"bins_total": None}, None),
+        ({"bins_done": 1, "bins_total": None, "bytes": 5, "rate": 5.0}, None),
+        ({"bins_done": "1", "bins_total": "256", "bytes": "100", "rate": "50"}, None),
+        ({"bins_done": [1], "bins_total": {}, "bytes": True, "rate": None}, None),
+        ({"records": 1, "remaining": 10**400, "bytes": 100, "rate": 50.0}, None),
+        ({"records": 1, "remaining": 1, "bytes": 1e308, "rate": 1e-300}, None),
+        ({"records": float("nan"), "remaining": float("inf"), "bytes": 100, "rate": 50.0}, None),
     ],
 )
 def test_time_left_is_that_of_the_rest_at_the_present_rate_and_never_guessed_from_nothing(

@@ -13,7 +13,7 @@ from towpath.coordinator.messages import Heartbeat, TaskReport
 from towpath.coordinator.metrics import CoordinatorMetrics
 from towpath.coordinator.moves import Move, Step
 from towpath.coordinator.statuses import MigrationStatus
-from towpath.coordinator.views import PATIENCE_S, migration_statuses, stalled_moves
+from towpath.coordinator.views import PATIENCE_S, migration_statuses, stage_status, stalled_moves
 
 TAKEN = assigned(0, 2, "b", [("a", 1)], [("a", 1)])
 RELEASED = [TAKEN, released(0, 1, "a")]
@@ -43,7 +43,7 @@ class Watched:
         return self
 
     def observe(self) -> None:
-        self.scene.moves.observe(self.scene.view, self.scene.fleet, self.scene.now_s)
+        self.scene.moves.observe(self.scene.view, self.scene.fleet, self.scene.now_s, self.scene.stages)
 
     def passes(self, seconds: float, said: Heartbeat | None = None, *, by: str = "b") -> Watched:
         """Time passes, at the end of which b is heard; None: its loop is stuck, and it says what it said before."""
@@ -199,3 +199,14 @@ def test_stalled_moves_are_counted_for_prometheus() -> None:
     seen.passes(PATIENCE_S)
     assert counted() == 1
     assert [move.task for move in stalled_moves(seen.scene.facts())] == ["count/0"]
+
+
+def test_prometheus_and_operators_are_told_the_same_number_of_incomplete_tasks() -> None:
+    """A task that the log knows and that nobody owns yet is none."""
+    scene, metrics = (
+        Scene(assigned(0, 1, "a"), assigned(1, 1, "a"), done(1, 1, "a"), released(2, 1, "a")),
+        CoordinatorMetrics(),
+    )
+    metrics.refresh(scene.facts(), leading=True)
+    counted = metrics.registry.get_sample_value("towpath_tasks_incomplete", {"stage": STAGE})
+    assert (counted, stage_status(scene.facts(), scene.stages[STAGE]).incomplete) == (1, 1)

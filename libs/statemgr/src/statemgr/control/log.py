@@ -167,7 +167,7 @@ class ControlReader:
                     self._compared_s = self._clock.monotonic_s()
                     self._asking = self._spawn(lambda: self._ask_id(_COMPARE_TIMEOUT_S))
         except KafkaUnavailableError:
-            return
+            self._compared_s = self._clock.monotonic_s()  # or one that hangs would be asked at every turn
 
     def _comparison_is_due(self) -> bool:
         return self._clock.monotonic_s() - self._compared_s >= COMPARE_S

@@ -11,12 +11,16 @@ from statemgr.control.records import Assigned, Fenced
 from towpath.coordinator.control_writer import ControlWriter
 from towpath.coordinator.decide import Assign, Decision, Drop, FailReplica, Plan
 from towpath.coordinator.errors import FenceError
-from towpath.coordinator.fencer import Fencer
+from towpath.coordinator.fencer import FENCE_TIMEOUT_S, Fencer
 from towpath.coordinator.limits import Limits
 from towpath.coordinator.metrics import CoordinatorMetrics
 from towpath.coordinator.moves import Moves
 
 log = structlog.get_logger()
+
+FENCES_S = FENCE_TIMEOUT_S
+"""No fence begins later in a turn: one that hangs ends the turn's fences, and those that never were tried come first in
+the next."""
 
 
 class Actions:
@@ -51,23 +55,26 @@ class Actions:
         self._metrics = metrics
         self._not_before_s: dict[tuple[str, str], float] = {}
 
-    def carry_out(self, decision: Decision, term: int) -> None:
-        """Carry out one decision.
+    def carry_out(self, decisions: Sequence[Decision], term: int) -> None:
+        """Carry out the decisions of a turn; fences, which may take long, come last.
 
         Raises:
             ProducerLostError: the control log can't be written any more.
         """
-        match decision:
-            case Plan(move):
-                with self._lock:
-                    self._moves.plan(move, self._monotonic_s())
-            case Drop(task):
-                with self._lock:
-                    self._moves.drop(task, self._monotonic_s())
-            case Assign(records, why):
-                self._assign(records, why)
-            case FailReplica():
-                self._fail(decision, term)
+        failures: list[FailReplica] = []
+        for decision in decisions:
+            match decision:
+                case Plan(move):
+                    with self._lock:
+                        self._moves.plan(move, self._monotonic_s())
+                case Drop(task):
+                    with self._lock:
+                        self._moves.drop(task, self._monotonic_s())
+                case Assign(records, why):
+                    self._assign(records, why)
+                case FailReplica():
+                    failures.append(decision)
+        self._fail(failures, term)
 
     def _assign(self, records: Sequence[Assigned], why: str) -> None:
         with self._lock:
@@ -78,14 +85,26 @@ class Actions:
         for record in records:
             log.info("assigned", task=str(record.task), epoch=record.epoch, owner=record.owner, why=why)
 
-    def _fail(self, decision: FailReplica, term: int) -> None:
-        """Intent, fence, fenced, in this order (R3); what a crash in between leaves undone is seen from the log."""
+    def _fail(self, decisions: Sequence[FailReplica], term: int) -> None:
+        """Intent, fence, fenced, in this order (R3); what is left undone is seen from the log by the next turn.
+
+        No intent waits for another's fence, and fences that hang keep none of the others from its turn for long.
+        """
+        began_s = self._monotonic_s()
+        due = [decision for decision in decisions if decision.records or self._not_before(decision) <= began_s]
+        for decision in decisions:
+            if decision.records:
+                log.warning("replica failed", stage=decision.stage, replica=decision.replica, reason=decision.reason)
+                self._assign(decision.records, "failure")
+        for decision in sorted(due, key=self._not_before):
+            if self._monotonic_s() - began_s < FENCES_S:
+                self._fence(decision, term)
+
+    def _not_before(self, decision: FailReplica) -> float:
+        return self._not_before_s.get((decision.stage, decision.replica), float("-inf"))
+
+    def _fence(self, decision: FailReplica, term: int) -> None:
         key = decision.stage, decision.replica
-        if decision.records:
-            log.warning("replica failed", stage=decision.stage, replica=decision.replica, reason=decision.reason)
-            self._assign(decision.records, "failure")
-        elif self._monotonic_s() < self._not_before_s.get(key, float("-inf")):
-            return
         try:
             took_s = self._fencer.fence(*key)
         except FenceError as error:

@@ -108,7 +108,21 @@ class Coordinator:
     @property
     def busy(self) -> bool:
         """Whether something is under way, so that turns should follow each other quickly."""
+        if not self.leading:
+            return False
         return self._wishes.waiting or not self._leadership.is_read_back or any(True for _ in self._memory.moves)
+
+    def begin(self, stop: Callable[[], bool] = _never) -> None:
+        """Become the leader if that is possible now; else the turns try again.
+
+        Raises:
+            CodecError: the log holds what can't be understood (R19).
+            StopRequestedError: ``stop`` said so.
+        """
+        try:
+            self.start(stop)
+        except TRANSIENT as error:
+            self._stand_down(str(error))
 
     def start(self, stop: Callable[[], bool] = _never) -> None:
         """Become the leader.
@@ -132,7 +146,7 @@ class Coordinator:
         with self.lock:
             now_s = self._clock.monotonic_s()
             if now_s - self.ticked_s > self.limits.pause_s:
-                self._memory.forget_silence(now_s)
+                self._memory.pass_over(now_s - self.ticked_s, now_s)
             self.ticked_s = now_s
         read = self._leadership.read()
         with self.lock:
@@ -146,8 +160,7 @@ class Coordinator:
             elif self._wishes.waiting:
                 self._wishes.log(self._leadership.writer)
             else:
-                for decision in decisions:
-                    self._actions.carry_out(decision, self._leadership.term)
+                self._actions.carry_out(decisions, self._leadership.term)
         except ProducerLostError as error:
             self._stand_down(str(error))
 
@@ -191,17 +204,19 @@ class Coordinator:
     def scale(self, request: ScaleRequest) -> Wish:
         """Take a wish for another number of replicas, or another strategy; the next turns log it and read it back.
 
-        Once it is in force it ends what :meth:`move` was asked for in that stage.
+        Once it is in force it ends what :meth:`move` was asked for in that stage before.
 
         Raises:
             RefusedError: there is no such stage.
-            NotLeadingError: this coordinator does not lead.
+            NotLeadingError: this coordinator does not lead, or too many requests wait.
         """
         require_stage(self.app, self.stages, request.stage)
         with self.lock:
             self._require_leading()
-            manner = request.manner or self.facts().manner(request.stage)
-            return self._wishes.add(Desired(request.stage, request.replicas, manner, self._leadership.term))
+            stage = request.stage
+            manner = request.manner or self._wishes.manner(stage) or self.facts().manner(stage)
+            wanted = Desired(stage, request.replicas, manner, self._leadership.term)
+            return self._wishes.add(wanted, self._memory.pinned(stage))
 
     def move(self, request: MoveRequest) -> bool:
         """Take a wish for a task's owner.
@@ -220,6 +235,7 @@ class Coordinator:
             self._require_leading()
             task = require_move(self.facts(), stage, request)
             self._memory.pins[task] = request.replica
+            self._wishes.outlive(task)
             return self.view.of(task).owner != request.replica
 
     def facts(self) -> Facts:
@@ -234,13 +250,11 @@ class Coordinator:
 
     def _decide(self, now_s: float) -> list[Decision]:
         self._leadership.fold()
-        if not self.leading:
-            return []
-        if self._leadership.is_read_back:
-            for stage in self._wishes.confirm():
-                self._memory.unpin(stage)
+        ready = self.leading and self._leadership.is_read_back
+        if ready:
+            self._memory.unpin(self._wishes.confirm())
         facts = self._memory.observe(self.view, self._leadership.term, now_s)
-        return decide(facts) if self._leadership.is_read_back else []
+        return decide(facts) if ready else []
 
     def _stand_down(self, cause: str) -> None:
         with self.lock:
@@ -252,12 +266,8 @@ class Coordinator:
     def _lead_again(self, now_s: float) -> None:
         fleet = self._memory.fleet
         talked_to = any(now_s - heard.at_s < self.limits.silence_s for heard in fleet.replicas.values())
-        if not self._leadership.should_lead(now_s, talked_to=talked_to):
-            return
-        try:
-            self.start()
-        except TRANSIENT as error:
-            self._stand_down(str(error))
+        if self._leadership.should_lead(now_s, talked_to=talked_to):
+            self.begin()
 
     def _require_leading(self) -> None:
         if not self.leading:

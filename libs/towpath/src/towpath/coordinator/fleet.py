@@ -35,7 +35,11 @@ class Presence(StrEnum):
 
 
 LATE_S = 3.0
-"""A heartbeat that is heard so long after its sender's death is not its last: that one is given up after a second."""
+"""A heartbeat that is heard so long after its sender's death is not its last: that one is given up after a second. Nor
+is a report of a death that comes so long after the next life has joined about the one before."""
+
+SPARE_S = 1.0
+"""What was said during a pause of ours waits in the socket, and is heard within this time: four heartbeats."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +50,15 @@ class Heard:
         beat: what it said.
         at_s: when.
         joined_s: when this life of it was first heard.
+        follows: a life before it ended, which nobody has reported yet.
+        spared: it was given time to be heard after a pause of ours, and has not been heard since.
     """
 
     beat: Heartbeat
     at_s: float
     joined_s: float
+    follows: bool = False
+    spared: bool = False
 
     @property
     def leaving(self) -> bool:
@@ -92,19 +100,50 @@ class Fleet:
         if same_life and died_s is not None and now_s - died_s < LATE_S:
             return
         self._died.pop((stage, replica), None)
-        joined_s = known.joined_s if known is not None and same_life and died_s is None else now_s
-        self.replicas[stage, replica] = Heard(beat, now_s, joined_s)
+        if known is not None and same_life and died_s is None:
+            self.replicas[stage, replica] = replace(known, beat=beat, at_s=now_s, spared=False)
+        else:
+            follows = known is not None and not same_life and died_s is None
+            self.replicas[stage, replica] = Heard(beat, now_s, joined_s=now_s, follows=follows)
 
     def hear_holder(self, name: str, beat: HolderBeat, now_s: float) -> None:
         """Take a state manager's heartbeat."""
         self.holders[name] = HolderHeard(beat, now_s)
 
     def died(self, stage: str, replica: str, now_s: float) -> None:
-        """Its supervisor saw it die; counts until another life of it is heard, or it goes on."""
-        self._died[stage, replica] = now_s
+        """Its supervisor saw it die; counts until another life of it is heard, or it goes on.
+
+        The first report that comes soon after a life has followed another is about that other one; if both have
+        ended by then, the second is found by its silence.
+        """
+        known = self.replicas.get((stage, replica))
+        if known is not None and known.follows and now_s - known.joined_s < LATE_S:
+            self.replicas[stage, replica] = replace(known, follows=False)
+        else:
+            self._died[stage, replica] = now_s
+
+    def pass_over(self, gap_s: float, now_s: float, limits: Limits) -> None:
+        """A gap in which we did not listen, or not act, does not count; silence before it does (R19).
+
+        Who was not silent yet has a moment to be heard; once, so that gap upon gap keeps nobody present.
+        """
+
+        def later(at_s: float) -> float:
+            return min(now_s, at_s + gap_s)
+
+        def passed_over(heard: Heard) -> Heard:
+            at_s, spared_s = later(heard.at_s), now_s - limits.silence_s + SPARE_S
+            if heard.spared or now_s - at_s >= limits.silence_s or at_s >= spared_s:
+                return replace(heard, at_s=at_s)
+            return replace(heard, at_s=spared_s, spared=True)
+
+        self.begun_s = later(self.begun_s)
+        self.replicas = {key: passed_over(heard) for key, heard in self.replicas.items()}
+        self.holders = {name: replace(heard, at_s=later(heard.at_s)) for name, heard in self.holders.items()}
+        self._died = {key: later(at_s) for key, at_s in self._died.items()}
 
     def forget_silence(self, now_s: float) -> None:
-        """Whatever was not heard until now proves nothing: we were not listening (R19)."""
+        """Whatever was not heard until now proves nothing: we begin to listen (R19)."""
         self.begun_s = now_s
         self.replicas = {key: replace(heard, at_s=now_s) for key, heard in self.replicas.items()}
         self.holders = {name: replace(heard, at_s=now_s) for name, heard in self.holders.items()}
@@ -113,7 +152,7 @@ class Fleet:
         """Drop what has not been heard for long."""
         self.replicas = {key: heard for key, heard in self.replicas.items() if now_s - heard.at_s < forget_s}
         self.holders = {name: heard for name, heard in self.holders.items() if now_s - heard.at_s < forget_s}
-        self._died = {key: at_s for key, at_s in self._died.items() if now_s - at_s < forget_s}
+        self._died = {key: at_s for key, at_s in self._died.items() if key in self.replicas or now_s - at_s < forget_s}
 
     def presence(self, stage: str, replica: str, now_s: float, limits: Limits) -> Presence:
         """Whether a replica is there."""

@@ -58,6 +58,7 @@ class Leadership:
         self._limits = limits
         self._reader = self._make_reader()
         self._changed: dict[TaskId, None] = {}
+        self._attempted = 0
         self._not_before_s = clock.monotonic_s()
         self._newest = 0
         self._newest_since_s = self._not_before_s
@@ -84,7 +85,8 @@ class Leadership:
         reader = self._make_reader()
         try:
             reader.read_to_end(stop=stop)
-            self.writer.write([Leader(reader.view.term + 1, self._name)])
+            self._attempted = reader.view.term + 1
+            self.writer.write([Leader(self._attempted, self._name)])
         except BaseException:
             reader.close()
             raise
@@ -128,11 +130,14 @@ class Leadership:
     def should_lead(self, now_s: float, *, talked_to: bool) -> bool:
         """Whether to try: soon if no newer coordinator has shown up, else late and only if replicas talk to us.
 
-        One that has never led yet is the newest itself.
+        One that has never led yet is the newest itself; so is one whose own word is the newest in the log, though it
+        never heard that it was written.
         """
         if now_s < self._not_before_s:
             return False
         if self.term == 0 or self.view.term <= self.term:
+            return True
+        if (self.view.term, self.view.leader) == (self._attempted, self._name):
             return True
         return talked_to and now_s - self._newest_since_s >= self._limits.reclaim_s
 

@@ -21,13 +21,13 @@ class Limits:
         drain_copy_s: the same where the former owner wants to leave: a quarter of the 120 s that it is given.
         release_timeout_s: a former owner that has not released a task by then is fenced (R5): the transaction
             time-out, after which its transaction is aborted anyway.
-        pause_s: a gap between two turns after which earlier silence proves nothing (R19): twenty turns at
-            rest, a hundred while something moves.
+        pause_s: a longer gap between two turns is no part of anybody's silence (R19): twenty turns at rest, a hundred
+            while something moves.
         alert_s: for how long an alerted replica watches the log closely; renewed by every answer, so four heartbeats.
         told_s: a former owner that has not fetched its alert by then releases without: two heartbeats.
         standby_s: a coordinator that lost its producer tries to lead again after this, if no newer one has shown up.
         reclaim_s: the same where a newer one has shown up, and replicas still talk to this one.
-        forget_s: a replica that owns nothing and is not heard leaves the list after this.
+        forget_s: what a replica or state manager said last is dropped after this silence; of an owner the log is left.
         fence_retry_s: pause before a fence that was not done in time is tried again.
     """
 

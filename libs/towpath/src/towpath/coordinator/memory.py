@@ -6,7 +6,8 @@ Only what ``move`` asked for is gone then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from statemgr.control.view import ControlView
 from statemgr.types import TaskId
@@ -55,7 +56,7 @@ class Memory:
         """Bring everything up to what the log and the heartbeats say now."""
         self.fleet.forget(now_s, self._limits.forget_s)
         self._waits = observe_waits(view, self._waits, now_s)
-        self.moves.observe(view, self.fleet, now_s)
+        self.moves.observe(view, self.fleet, now_s, self._stages)
         facts = self.facts(view, term, now_s)
         members = {stage: facts.members(stage) for stage in self._stages}
         self.pins = {task: name for task, name in self.pins.items() if name in members[task.stage]}
@@ -67,11 +68,23 @@ class Memory:
                 move.alerted_s = now_s
         return self.facts(view, term, now_s)
 
-    def unpin(self, stage: str) -> None:
-        """Forget what was asked for about tasks of a stage."""
-        self.pins = {task: name for task, name in self.pins.items() if task.stage != stage}
+    def pinned(self, stage: str) -> list[TaskId]:
+        """Tasks of a stage that somebody asked an owner for."""
+        return [task for task in self.pins if task.stage == stage]
+
+    def unpin(self, tasks: Iterable[TaskId]) -> None:
+        """Forget what was asked for about tasks."""
+        for task in tasks:
+            self.pins.pop(task, None)
+
+    def pass_over(self, gap_s: float, now_s: float) -> None:
+        """We were not listening or not acting for so long: that part of a silence or a wait proves nothing (R19)."""
+        self.fleet.pass_over(gap_s, now_s, self._limits)
+        self._waits = {
+            task: replace(wait, since_s=min(now_s, wait.since_s + gap_s)) for task, wait in self._waits.items()
+        }
 
     def forget_silence(self, now_s: float) -> None:
-        """We were not listening or not acting: neither silence nor waiting until now proves anything (R19)."""
+        """We begin to listen: neither silence nor waiting until now proves anything (R19)."""
         self.fleet.forget_silence(now_s)
         self._waits = {}

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from towpath.coordinator.facts import Facts
 from towpath.coordinator.moves import Step
-from towpath.coordinator.views import stalled_moves
+from towpath.coordinator.views import incomplete, stalled_moves
 from towpath.figures import Figure
 
 _FENCE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -50,6 +50,7 @@ class CoordinatorMetrics:
         stalled = Counts(move.stage for move in stalled_moves(facts))
         for stage in facts.stages.values():
             self.stalled.labels(stage.name).set(stalled[stage.name])
+            self.incomplete.labels(stage.name).set(incomplete(facts, stage))
             self._refresh_stage(facts, stage.name)
 
     def _refresh_stage(self, facts: Facts, stage: str) -> None:
@@ -57,5 +58,3 @@ class CoordinatorMetrics:
             self.replicas.labels(stage, str(facts.presence(stage, replica))).inc()
         for owner, count in Counts(facts.owners(stage).values()).items():
             self.tasks.labels(stage, owner).set(count)
-        waiting = [known for task, known in facts.view.tasks.items() if task.stage == stage and not known.complete]
-        self.incomplete.labels(stage).set(len(waiting))

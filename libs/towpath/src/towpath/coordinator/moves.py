@@ -15,7 +15,7 @@ on the steps are read off the control log and the new owner's heartbeats, so a r
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -170,10 +170,13 @@ class Moves:
         for task in self.prepared:
             self.drop(task, now_s)
 
-    def observe(self, view: ControlView, fleet: Fleet, now_s: float) -> None:
-        """Read off the log and the heartbeats how far each move has come."""
+    def observe(self, view: ControlView, fleet: Fleet, now_s: float, stages: Container[str]) -> None:
+        """Read off the log and the heartbeats how far each move has come.
+
+        The log may know tasks of stages that the query has no longer; nobody is left to end a move of theirs.
+        """
         for task, known in view.tasks.items():
-            if known.assigned is not None:
+            if known.assigned is not None and task.stage in stages:
                 self._adopt(task, known.assigned, view, now_s)
         for move in list(self._live.values()):
             self._advance(move, view, fleet, now_s)

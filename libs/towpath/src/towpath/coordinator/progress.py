@@ -3,7 +3,8 @@
 Replicas say of a task on its way to them, or of a copy that they make, what they know of ``hot_keys``, ``bins_done`` of
 ``bins_total`` and ``keys_fetched`` (state that comes from holders), ``records`` and ``remaining`` (the changelog:
 records applied, and offsets still ahead, which bound the records), ``bytes`` of either and the ``rate`` of those,
-``phase`` in words, and ``stalled``. All of it is for display: nothing is decided by it.
+``phase`` in words, and ``stalled``. All of it is for display: nothing is decided by it, and what can't be understood is
+taken for not said.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from towpath.coordinator.messages import TaskReport
 
 _MOVING = ("hot_keys", "bins_done", "keys_fetched", "records", "remaining", "bytes")
 """What changes while state comes."""
+
+_LARGEST = 2.0**63
+"""No figure is above it: bytes and records are counted in 64 bits."""
 
 
 def said_by(fleet: Fleet, replica: str, task: TaskId, epoch: int, *, copy: bool = False) -> TaskReport | None:
@@ -34,13 +38,21 @@ def mark_of(report: TaskReport) -> tuple[Any, ...]:
     return (report.state, *map(progress.get, _MOVING))
 
 
+def figure(progress: Mapping[str, Any], name: str) -> float | None:
+    """A figure that was said; None: none was, or what was said is no number."""
+    said = progress.get(name)
+    if isinstance(said, bool) or not isinstance(said, int | float):
+        return None
+    return float(said) if abs(said) <= _LARGEST else None
+
+
 def seconds_left(progress: Mapping[str, Any]) -> float | None:
     """How long the rest will take if it comes as fast as lately; None: can't be told."""
-    if "bins_total" in progress:
-        done, rest = progress.get("bins_done") or 0, progress["bins_total"] - (progress.get("bins_done") or 0)
-    else:
-        done, rest = progress.get("records") or 0, progress.get("remaining") or 0
-    rate, came = progress.get("rate") or 0.0, progress.get("bytes") or 0
-    if not done or not rate or rest < 0:
+    in_bins = "bins_total" in progress
+    names = ("bins_done", "bins_total") if in_bins else ("records", "remaining")
+    said = [known for name in (*names, "bytes", "rate") if (known := figure(progress, name)) is not None]
+    if len(said) < 4:
         return None
-    return float(came / done * rest / rate)
+    done, ahead, came, rate = said
+    rest = ahead - done if in_bins else ahead
+    return came / done * rest / rate if done >= 1 and rate > 0 and rest >= 0 else None

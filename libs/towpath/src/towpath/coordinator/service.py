@@ -7,7 +7,7 @@ import structlog
 from statemgr.clock import SystemClock
 from statemgr.errors import StateError, StopRequestedError
 from statemgr.kafka.ports import Kafka
-from towpath.coordinator.coordinator import TRANSIENT, Coordinator
+from towpath.coordinator.coordinator import Coordinator
 from towpath.coordinator.facts import StageFacts
 from towpath.coordinator.http import application
 from towpath.coordinator.settings import CoordinatorSettings
@@ -110,7 +110,6 @@ def _listen(server: HttpServer, settings: CoordinatorSettings) -> int:
 
 def _begin(coordinator: Coordinator, signals: StopSignals) -> None:
     """Lead at once if possible; else the turns try again."""
-    try:
-        coordinator.start(signals.event.is_set)
-    except TRANSIENT as error:
-        log.warning("does not lead yet, tried again", cause=str(error))
+    coordinator.begin(signals.event.is_set)
+    if not coordinator.leading:
+        log.warning("does not lead yet, tried again", cause=coordinator.problem)

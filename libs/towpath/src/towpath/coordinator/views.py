@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from statemgr.types import TaskId
 from towpath.coordinator.decide import targets
@@ -11,7 +12,7 @@ from towpath.coordinator.fleet import Presence
 from towpath.coordinator.messages import TaskReport
 from towpath.coordinator.moves import Move, Step, runs
 from towpath.coordinator.placement import natural
-from towpath.coordinator.progress import said_by, seconds_left
+from towpath.coordinator.progress import figure, said_by, seconds_left
 from towpath.coordinator.readiness import is_ready, patience_s
 from towpath.coordinator.statuses import MigrationStatus, ReplicaStatus, StageStatus, TaskStatus, Topology
 
@@ -77,12 +78,16 @@ def stage_status(facts: Facts, stage: StageFacts) -> StageStatus:
         manner=facts.manner(stage.name),
         members=facts.members(stage.name),
         moves=sum(move.task.stage == stage.name and move.step is not Step.RUNNING for move in facts.moves),
-        incomplete=sum(
-            facts.view.of(task).owner is not None and not facts.view.of(task).complete for task in stage.tasks
-        ),
+        incomplete=incomplete(facts, stage),
         settled=missing is None,
         waiting_for=missing,
     )
+
+
+def incomplete(facts: Facts, stage: StageFacts) -> int:
+    """How many tasks have an owner that still needs another's copy of the state."""
+    known = (facts.view.of(task) for task in stage.tasks)
+    return sum(task.owner is not None and not task.complete for task in known)
 
 
 def replica_statuses(facts: Facts) -> list[ReplicaStatus]:
@@ -195,8 +200,8 @@ def _standby_copies(facts: Facts) -> Iterator[MigrationStatus]:
             strategy="standby",
             step="copy",
             active=True,
-            elapsed_s=round(progress.get("elapsed_s", 0.0), 3),
-            stalled=progress.get("stalled"),
+            elapsed_s=round(figure(progress, "elapsed_s") or 0.0, 3),
+            stalled=_said_stalled(progress),
             progress=progress,
             left_s=seconds_left(progress),
         )
@@ -208,11 +213,15 @@ def _paused_s(move: Move) -> float | None:
     return round(move.times[Step.RUNNING] - move.times[Step.COMMITTED], 3)
 
 
+def _said_stalled(progress: Mapping[str, Any]) -> str | None:
+    return str(progress["stalled"]) if progress.get("stalled") else None
+
+
 def _stalled(facts: Facts, move: Move, report: TaskReport | None) -> str | None:
     """What the move is stuck in: by the target's own word, or because neither it nor its state comes on."""
     progress = (report.migration if report is not None else None) or {}
-    if progress.get("stalled"):
-        return str(progress["stalled"])
+    if said := _said_stalled(progress):
+        return said
     waited_s, still_s = facts.now_s - move.since_s, facts.now_s - move.still_since_s
     if move.step is Step.COMMITTED and waited_s >= facts.limits.release_timeout_s:
         return f"{move.source} has not released it after {waited_s:.0f} s"
@@ -220,8 +229,8 @@ def _stalled(facts: Facts, move: Move, report: TaskReport | None) -> str | None:
         return None
     if move.step is Step.PREPARE and is_ready(facts, move):
         return f"prepared, but not logged for {still_s:.0f} s; the coordinator's log and /health say why"
-    said = "silent" if report is None else progress.get("phase") or report.state
-    nothing = f"and nothing has come for {still_s:.0f} s ({said})"
+    phase = "silent" if report is None else progress.get("phase") or report.state
+    nothing = f"and nothing has come for {still_s:.0f} s ({phase})"
     if move.step is Step.PREPARE:
         return f"{move.target} has not prepared it, {nothing}; it moves without after {patience_s(facts, move):.0f} s"
     return f"{move.target} does not run it, {nothing}" if move.step is Step.RELEASED else None

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import structlog
 
-from statemgr.control.records import Desired
+from statemgr.control.records import Desired, Manner
 from statemgr.types import TaskId
 from towpath.coordinator.control_writer import ControlWriter
-from towpath.coordinator.errors import RefusedError
+from towpath.coordinator.errors import NotLeadingError, RefusedError
 from towpath.coordinator.facts import Facts, StageFacts
 from towpath.coordinator.messages import MoveRequest
 from towpath.query.errors import nearest
 
 log = structlog.get_logger()
+
+MOST_WISHES = 8
+"""That are not in force yet: whoever asked for one may hold a thread for 12 s, of the 40 that serve heartbeats, too."""
 
 
 @dataclass
@@ -26,11 +29,13 @@ class Wish:
 
     Attributes:
         record: what is to be logged.
+        ends: tasks whose owner was asked for earlier, which counts no longer once this is in force.
         decided: set when it is in force, or will not be.
         error: why it will not be.
     """
 
     record: Desired
+    ends: set[TaskId] = field(default_factory=set)
     decided: threading.Event = field(default_factory=threading.Event)
     error: str | None = None
 
@@ -47,11 +52,29 @@ class Wishes:
         """Whether some are still to be logged."""
         return bool(self._waiting)
 
-    def add(self, record: Desired) -> Wish:
-        """Take one."""
-        wish = Wish(record)
+    def add(self, record: Desired, ends: Iterable[TaskId]) -> Wish:
+        """Take one, and the tasks whose owner was asked for before it.
+
+        Raises:
+            NotLeadingError: too many are not in force yet.
+        """
+        if len(self._logged) + len(self._waiting) >= MOST_WISHES:
+            raise NotLeadingError(
+                f"{MOST_WISHES} requests are not in force yet, and no more are taken until they are; see /health"
+            )
+        wish = Wish(record, set(ends))
         self._waiting.append(wish)
         return wish
+
+    def manner(self, stage: str) -> Manner | None:
+        """How a stage's state shall travel by the newest of them; None: none says so."""
+        wanted = [wish.record for wish in (*self._logged, *self._waiting) if wish.record.stage == stage]
+        return wanted[-1].manner if wanted else None
+
+    def outlive(self, task: TaskId) -> None:
+        """An owner was asked for now: none of those that were taken before ends that."""
+        for wish in (*self._logged, *self._waiting):
+            wish.ends.discard(task)
 
     def log(self, writer: ControlWriter) -> None:
         """Write them all.
@@ -66,16 +89,16 @@ class Wishes:
             wanted = wish.record
             log.info("wanted", stage=wanted.stage, replicas=wanted.replicas, strategy=str(wanted.manner.strategy))
 
-    def confirm(self) -> list[str]:
+    def confirm(self) -> set[TaskId]:
         """All that was written has been read back: whoever looks now sees what was asked for.
 
         Returns:
-            Stages of which something is in force now.
+            Tasks of which what was asked for earlier counts no longer.
         """
         confirmed, self._logged = self._logged, []
         for wish in confirmed:
             wish.decided.set()
-        return [wish.record.stage for wish in confirmed]
+        return {task for wish in confirmed for task in wish.ends}
 
     def give_up(self, error: str) -> None:
         """Tell all who wait that nothing will come of it, as far as we know."""
