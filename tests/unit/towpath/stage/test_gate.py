@@ -124,6 +124,15 @@ def test_records_without_room_wait_and_are_processed_in_their_order() -> None:
     assert mover.letters() == {"0#3": 1, "0@4": 1}
 
 
+def test_rows_that_memory_has_no_room_for_stay_in_the_log_until_their_state_is_here() -> None:
+    mover = Mover(moving_stage(), most_held=1)
+    mover.processor.process(messages(Format.JSON, numbered(1, 2, 1)))
+    assert mover.task.full
+    assert mover.task.positions == {SOURCE: 0}
+    mover.finish([])
+    assert mover.counts() == {1: [1, 2], 2: [1]}
+
+
 def test_a_record_that_is_larger_than_all_room_goes_on_when_all_state_has_come_by_itself() -> None:
     mover = Mover(moving_stage(Format.ARROW), most_rows=1)
     mover.processor.process(messages(Format.ARROW, [[(1, 0), (2, 1)], [(1, 2)]]))

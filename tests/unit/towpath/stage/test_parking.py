@@ -310,3 +310,39 @@ def test_the_model_sees_a_record_that_says_too_little(forget: str) -> None:
     }[forget]
     right = admit(Parking({BIDS: record}), keys, positions).go
     assert list(admit(Parking({BIDS: damaged}), keys, positions).go) != list(right) == [1]
+
+
+# --- memory --------------------------------------------------------------------------------------------------------
+
+
+def test_large_rows_are_refused_before_they_fill_the_memory_and_find_room_once_others_were_taken() -> None:
+    parking = Parking(most_held=1000)
+
+    def offer(keys: Sequence[bytes], *offsets: int) -> Admission:
+        return parking.admit(BIDS, keys, at(*offsets), lambda distinct: distinct, lambda: 300)
+
+    assert offer([b"a", b"b"], 4, 5).stop is None
+    refused = offer([b"a", b"c", b"d"], 6, 7, 8)
+    assert (list(refused.park), refused.stop, list(refused.missing)) == ([0], 7, [b"c"])
+    assert parking.full
+    parking.resolved([b"a", b"c"])
+    assert not parking.full
+    assert parking.take(10) == [0, 2]
+    assert offer([b"c", b"d"], 7, 8).stop is None
+    assert offer([b"e"], 9).stop == 9
+
+
+def test_a_row_that_is_larger_than_the_room_goes_on_once_its_state_is_here() -> None:
+    parking = Parking(most_held=1000)
+    refused = parking.admit(BIDS, [b"a"], at(4), lambda distinct: distinct, lambda: 2000)
+    assert (refused.stop, list(refused.missing)) == (4, [b"a"])
+    parking.resolved([b"a"])
+    assert list(admit(parking, [b"a"], at(4)).go) == [0]
+
+
+def test_nobody_asks_how_large_rows_are_that_need_not_wait() -> None:
+    def never() -> int:
+        raise AssertionError
+
+    admission = Parking().admit(BIDS, [b"a", b"b"], at(4, 5), lambda _: (), never)
+    assert list(admission.go) == [0, 1]

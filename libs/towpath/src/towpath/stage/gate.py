@@ -126,7 +126,13 @@ class Gate:
             return Admission(range(rows.height))
         table = task.state.table(self._keyed.state_table)
         keys = table.store_keys(self._keyed.state_keys(rows))
-        admission = parking.admit(source.topic, keys, positions, lambda distinct: self._elsewhere(task, distinct))
+        admission = parking.admit(
+            source.topic,
+            keys,
+            positions,
+            lambda distinct: self._elsewhere(task, distinct),
+            lambda: int(rows.estimated_size()) // rows.height,
+        )
         if admission.park:
             shelf.put(admission.first_ticket, rows[list(admission.park)])
         if admission.missing and task.migration is not None:

@@ -26,6 +26,9 @@ from towpath.stage.past import Past, key_text
 PARKED_ROWS = 50_000
 """Most parked rows of a task: at 1 kB each 50 MB, and eight tasks that arrive at once stay below half a gigabyte."""
 
+HELD_BYTES = 64 * 1024 * 1024
+"""Most bytes of a task's parked rows in memory, where rows are larger than that: half a gigabyte for eight tasks."""
+
 PARKED_BYTES = 200 * 1024
 """Most bytes of a task's parked keys in its progress record. The record may have 256 KiB, so that it is well below
 Kafka's limit of 1 MB and four such records a second stay below 1 MB/s; 56 KiB are left for the rest of it."""
@@ -54,11 +57,12 @@ class Admission(NamedTuple):
 
 @dataclass
 class _Waiting:
-    """A parked key: its rows, and its first one in each topic."""
+    """A parked key: its rows, its first one in each topic, bytes in the progress record and in memory."""
 
     tickets: list[int] = field(default_factory=list)
     first: dict[str, Position] = field(default_factory=dict)
     cost: int = 0
+    held: int = 0
 
 
 class Parking:
@@ -68,6 +72,7 @@ class Parking:
         past: topic → the former owner's progress; the task reads from its ``low``.
         most_rows: see :data:`PARKED_ROWS`.
         most_bytes: see :data:`PARKED_BYTES`.
+        most_held: see :data:`HELD_BYTES`.
     """
 
     def __init__(
@@ -76,10 +81,12 @@ class Parking:
         *,
         most_rows: int = PARKED_ROWS,
         most_bytes: int = PARKED_BYTES,
+        most_held: int = HELD_BYTES,
     ) -> None:
         self._past = {topic: Past.of(item) for topic, item in (past or {}).items() if item.low < item.high}
         self._most_rows = most_rows
         self._most_bytes = most_bytes
+        self._most_held = most_held
         # Keys that the former owner parked are in the progress record until reading has passed them. Those of the
         # topic that is read count nothing, since no others are parked from it meanwhile.
         self._reserved = {topic: sum(map(_cost, past.parked)) for topic, past in self._past.items()}
@@ -89,6 +96,7 @@ class Parking:
         self._next_ticket = 0
         self._rows = 0
         self._bytes = 0
+        self._held = 0
 
     @property
     def rows(self) -> int:
@@ -133,6 +141,7 @@ class Parking:
         keys: Sequence[bytes],
         positions: Sequence[Position],
         elsewhere: Callable[[list[bytes]], Collection[bytes]],
+        row_bytes: Callable[[], int] = lambda: 0,
     ) -> Admission:
         """Decide about rows as they come from the input.
 
@@ -141,6 +150,7 @@ class Parking:
             keys: key of each row.
             positions: position of each row, ascending; a record's rows come together.
             elsewhere: which of these (distinct) keys have their state elsewhere.
+            row_bytes: about how many bytes one of these rows takes in memory; asked for only if one has to wait.
         """
         rows = self._undone(topic, keys, positions)
         distinct = dict.fromkeys(keys[row] for row in rows)
@@ -148,7 +158,8 @@ class Parking:
         blocked.update(filter(self._waiting.__contains__, distinct))
         if not blocked:
             return Admission(rows)
-        stop = self._room(topic, keys, positions, [row for row in rows if keys[row] in blocked])
+        size = row_bytes()
+        stop = self._room(topic, keys, positions, [row for row in rows if keys[row] in blocked], size)
         taken = rows if stop is None else [row for row in rows if positions[row].offset < stop]
         park = [row for row in taken if keys[row] in blocked]
         missing = dict.fromkeys(key for row in park if (key := keys[row]) not in self._waiting)
@@ -156,7 +167,7 @@ class Parking:
             missing |= dict.fromkeys(key for key in self._refused if key not in self._waiting)
         first_ticket = self._next_ticket
         for row in park:
-            self._park(topic, keys[row], positions[row])
+            self._park(topic, keys[row], positions[row], size)
         return Admission([row for row in taken if keys[row] not in blocked], park, first_ticket, list(missing), stop)
 
     def resolved(self, keys: Collection[bytes]) -> None:
@@ -185,6 +196,7 @@ class Parking:
             item = self._waiting.pop(key)
             tickets += item.tickets
             self._bytes -= item.cost
+            self._held -= item.held
         self._rows -= len(tickets)
         return sorted(tickets)
 
@@ -220,10 +232,12 @@ class Parking:
         return item is not None and topic in item.first
 
     def _room(
-        self, topic: str, keys: Sequence[bytes], positions: Sequence[Position], rows: Sequence[int]
+        self, topic: str, keys: Sequence[bytes], positions: Sequence[Position], rows: Sequence[int], size: int
     ) -> int | None:
         """Offset of the first record whose blocked rows find no room; its keys are noted as refused."""
         left_rows = self._most_rows - self._rows
+        if size:
+            left_rows = min(left_rows, (self._most_held - self._held) // size)
         left_bytes = self._most_bytes - self._bytes - sum(self._reserved.values()) + self._reserved.get(topic, 0)
         seen: set[bytes] = set()
         for row in rows:
@@ -238,7 +252,7 @@ class Parking:
                 return stop
         return None
 
-    def _park(self, topic: str, key: bytes, position: Position) -> None:
+    def _park(self, topic: str, key: bytes, position: Position, size: int) -> None:
         item = self._waiting.get(key)
         if item is None:
             item = self._waiting[key] = _Waiting()
@@ -246,6 +260,8 @@ class Parking:
             item.first[topic] = position
             item.cost += _cost(key)
             self._bytes += _cost(key)
+        item.held += size
+        self._held += size
         item.tickets.append(self._next_ticket)
         self._next_ticket += 1
         self._rows += 1
