@@ -612,3 +612,10 @@ def test_a_damaged_store_is_rebuilt_with_one_warning_that_names_path_and_bytes(t
     assert str(directory) in warning
     assert "bytes)" in warning
     backend.close()
+
+
+def test_a_former_store_stays_where_somebody_else_knows_who_needs_it(world):
+    world.commit([(b"a", b"1")])
+    world.restored(1)
+    world.restore({TASK: 2}, keep_former=True)[TASK].store.close()
+    assert world.backend.existing(TASK) == [1, 2]

@@ -150,6 +150,8 @@ CASES = {
         {"layers": {A: said(200)}, "log": replace(LOG, confirmed=False)},
         ("AskAgain",),
     ),
+    "a holder is silent": ({"layers": {A: NoAnswer.SILENT, B: said(80)}}, ("AskAgain",)),
+    "a holder below is silent": ({"layers": {A: said(80), B: NoAnswer.SILENT}}, ("layers", [A], True)),
     "a holder does not see us yet": ({"layers": {A: NoAnswer.LATER, B: said(80)}}, ("AskAgain",)),
     "a holder does not see us, patience is over": (
         {"layers": {A: NoAnswer.LATER, B: said(80)}, "patient": False},
@@ -264,7 +266,10 @@ def test_a_reopened_store_relies_on_what_it_was_begun_with(layers):
 def test_reasons_name_every_layer():
     decision = decide_opening(facts(layers={A: NoAnswer.LOST, B: said(80, age_ms=DAY), C: Description(None, b"", ())}))
     assert isinstance(decision, Replay)
-    assert "a@4: no answer, or no such copy; b@3: the store's last commit is 86400000 ms old" in decision.reason
+    assert (
+        "a@4: no such copy, or no answer for too long; b@3: the store's last commit is 86400000 ms old"
+        in decision.reason
+    )
     assert "c@2: nothing was ever written" in decision.reason
     decision = decide_opening(facts(layers={A: NoAnswer.LATER}))
     assert decision == AskAgain("a@4: refused for now")

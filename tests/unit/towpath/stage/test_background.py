@@ -9,7 +9,7 @@ import pytest
 
 from statemgr.errors import StoreWriteError
 from statemgr.migration.ports import Pending
-from towpath.stage.background import THREADS, Background, at_once
+from towpath.stage.background import THREADS, After, Background, at_once
 
 SOON_S = 10.0
 
@@ -82,3 +82,28 @@ def test_in_the_call_of_a_driver_without_threads_an_interrupt_is_not_kept_for_la
 
     with pytest.raises(KeyboardInterrupt):
         at_once(interrupted)
+
+
+def test_work_behind_others_begins_when_they_are_done_however_they_ended() -> None:
+    ended = [Waiting(), Waiting()]
+    after = After(ended, at_once, lambda: 7)
+    for each in ended:
+        assert not after.done()
+        with pytest.raises(RuntimeError, match="before it began"):
+            after.result()
+        each.over = True
+    assert after.done()
+    assert after.result() == 7
+    assert After([at_once(failing)], at_once, lambda: 8).result() == 8
+
+
+class Waiting:
+    """Work that ends when it is told to."""
+
+    over = False
+
+    def done(self) -> bool:
+        return self.over
+
+    def result(self) -> None:
+        raise AssertionError("nobody asks")

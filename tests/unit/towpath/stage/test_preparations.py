@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 
 from statemgr.control.records import Manner, Strategy
@@ -30,6 +32,13 @@ def copied(beside: Beside, manner: Manner) -> None:
         if beside.preparations.has_copy(TASK, 2):
             return
     raise AssertionError("no copy")
+
+
+def run_behind(beside: Beside) -> None:
+    """Do what waits, and then what has waited for it without a thread."""
+    beside.spawn.run()
+    beside.wait()
+    beside.spawn.run()
 
 
 def test_a_hint_opens_the_store_warms_the_holder_and_is_ready_then(beside: Beside) -> None:
@@ -140,8 +149,7 @@ def test_a_copy_that_is_still_being_opened_is_closed_behind_that(beside: Beside)
     beside.wait()
     assert len(beside.spawn.waiting) == 1
     beside.preparations.drop()
-    assert len(beside.spawn.waiting) == 2
-    beside.spawn.run()
+    run_behind(beside)
     assert beside.stores() == []
 
 
@@ -161,7 +169,7 @@ def test_a_copy_that_could_not_be_begun_is_deleted_when_nobody_wants_it_any_more
     beside.wait()
     beside.node.backend.full = True
     beside.preparations.drop()
-    beside.spawn.run()
+    run_behind(beside)
     assert (beside.open_stores(), beside.stores()) == ([], [])
 
 
@@ -227,3 +235,60 @@ def test_hints_that_the_log_has_overtaken_are_void(beside: Beside) -> None:
     view = beside.cluster.coordinator.view
     arrivals.prepare([beside.hint(epoch=1), beside.hint(1, epoch=2)], view)
     assert [request.address.task.partition for request in beside.cluster.journal.requests()] == [1]
+
+
+@pytest.mark.parametrize("way", ["no hint", "another epoch", "the task went to another"])
+def test_a_store_is_not_prepared_behind_its_being_forgotten(beside: Beside, way: str) -> None:
+    """Two threads do both: the second may come first."""
+    beside.spawn.holds = True
+    beside.preparations.heed([beside.hint()])
+    match way:
+        case "no hint":
+            beside.preparations.drop()
+        case "another epoch":
+            beside.preparations.take(TASK, 3)
+        case _:
+            beside.preparations.take(TASK, 2)
+            beside.opener.abandon(beside.assigned(), None, None)
+    beside.spawn.waiting.reverse()
+    assert len(beside.spawn.waiting) == 2
+    beside.spawn.run()
+    assert beside.stores() == beside.open_stores() == []
+
+
+def test_a_store_that_is_wanted_again_before_it_was_forgotten_is_no_loss(beside: Beside) -> None:
+    beside.spawn.holds = True
+    for _ in range(2):
+        beside.preparations.heed([beside.hint()])
+        beside.preparations.drop()
+    for order in permutations(beside.spawn.waiting):
+        beside.spawn.waiting = [*order]
+        beside.spawn.run()
+        assert beside.stores() == beside.open_stores() == []
+
+
+def test_a_copy_that_is_being_topped_up_is_put_away_behind_that_and_keeps_no_thread_waiting(beside: Beside) -> None:
+    copied(beside, STANDBY)
+    beside.spawn.holds = True
+    beside.wait(TOP_UP_S)
+    (topping,) = beside.spawn.waiting
+    beside.preparations.drop()
+    assert beside.spawn.waiting == [topping]
+    run_behind(beside)
+    assert beside.stores() == beside.open_stores() == []
+
+
+@pytest.mark.parametrize("manner", [STANDBY, Manner(strategy=Strategy.REPLAY)], ids=["standby", "replay"])
+def test_a_store_of_a_former_epoch_is_left_to_the_state_manager(beside: Beside, manner: Manner) -> None:
+    """It may be a layer of the task: the control log says when nobody needs it any more."""
+    store = beside.node.backend.open(TASK, 1)
+    store.write([], beside.meta())
+    store.close()
+    if manner is STANDBY:
+        copied(beside, manner)
+        beside.wait(TOP_UP_S)
+    else:
+        opening = beside.opener.open(beside.assigned(0, manner), beside.released(), {})
+        beside.opener.turn()
+        assert opening.result().epoch == 2
+    assert (0, 1) in beside.stores()

@@ -42,6 +42,7 @@ def restore(
     topic: TopicInfo,
     *,
     name: str,
+    keep_former: bool = False,
     settings: RestoreSettings | None = None,
     clock: Clock | None = None,
     on_progress: Callable[[RestoreProgress], None] = ignore,
@@ -57,6 +58,7 @@ def restore(
         topic: the stage's changelog topic as it exists, checked by
             :func:`statemgr.decisions.check_changelog_topic`.
         name: client id of the reader.
+        keep_former: leave the stores of former epochs: somebody else knows who may still need them.
         settings: limits.
         clock: time; the machine's by default.
         on_progress: told after every batch.
@@ -83,7 +85,8 @@ def restore(
             Follower(around, reader, start_over(around), Tail.finish, on_progress).run(tails)
         take_into_use(around, tails)
         for tail in tails:
-            bases.drop_superseded(backend, tail.task, tail.epoch)
+            if not keep_former:
+                bases.drop_superseded(backend, tail.task, tail.epoch)
             log.info("%s@%s restored: %s, %d records", tail.task, tail.epoch, tail.came_from, tail.records)
         opened.pop_all()  # success: the stores stay open, they are the caller's now
     return {tail.task: tail.restored() for tail in tails}

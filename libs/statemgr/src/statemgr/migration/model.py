@@ -21,7 +21,10 @@ class NoAnswer(Enum):
     NOT_ASKED = "not asked"
     """Nobody has been asked, since the release may say all there is to know."""
 
-    LOST = "no answer, or no such copy"
+    LOST = "no such copy, or no answer for too long"
+
+    SILENT = "no answer"
+    """Nobody answers for the holder: its machine is gone, or its state manager is being started again."""
 
     LATER = "refused for now"
     """The holder's state manager does not see us as owner yet."""

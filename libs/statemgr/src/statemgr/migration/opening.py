@@ -7,7 +7,7 @@
     own store of this very epoch, still a base                     Reopen: its tail, its migration record
     strategy restart or replay                                     Replay
     an own older store, complete, still a base, short tail         OwnBase: a copy of it, its tail
-    a holder was not asked, or sees us as owner only later         AskAgain, while there is patience
+    a holder was not asked, is silent, or sees us as owner later   AskAgain, while there is patience
     a layer is there and a base, or stands at the cut              Layers: its tail first, if there is any
     else                                                           Replay
 
@@ -105,7 +105,7 @@ def _layers(facts: OpeningFacts) -> Layers | AskAgain | None:
         match each.said:
             case NoAnswer.NOT_ASKED if known := _as_released(each.layer, facts):
                 return Layers((known[0], *_undescribed(facts.layers[number + 1 :])), known[1], tail=False)
-            case NoAnswer.NOT_ASKED | NoAnswer.LATER if facts.patient:
+            case NoAnswer.NOT_ASKED | NoAnswer.SILENT | NoAnswer.LATER if facts.patient:
                 return AskAgain(f"{each.layer.holder}@{each.layer.epoch}: {each.said.value}")
             case Description(meta=StoreMeta() as meta):
                 found = _over(each.layer, each.said, meta, facts)

@@ -27,6 +27,8 @@ class Arrival:
         assigned: the assignment.
         phase: where it stands.
         asked: layer → the holder's answer to come.
+        asked_s: when holders were asked first; None: not yet.
+        not_before_s: monotonic time before which it is not begun again.
         opening: the task to come.
         task: the task, once its store is open but not yet filled.
         said_done: whether the log was told that it is restored.
@@ -41,6 +43,8 @@ class Arrival:
     fresh: bool
     copied: bool
     asked: dict[Layer, Pending[Description]] = field(default_factory=dict)
+    asked_s: float | None = None
+    not_before_s: float = float("-inf")
     opening: Pending[OwnedTask] | None = None
     task: OwnedTask | None = None
     said_done: bool = False

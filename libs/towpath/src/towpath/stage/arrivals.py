@@ -3,11 +3,11 @@
 ::
 
     assigned ──▶ waiting ──▶ asking ──▶ opening ──▶ filling ──▶ arrived
-                  │  every     │  ▲       the store   only where all state must be
-                  │  earlier   └──┘       is made     there before the first row
-                  │  owner        a       ready
-                  │  has ended    holder
-                  │               did not answer
+                  │ ▲ every               │  the store   only where all state must be
+                  │ │ earlier             │  is made     there before the first row
+                  │ │ owner               │  ready
+                  │ │ has ended           │
+                  │ └─────────────────────┘ a holder did not answer, or Kafka did not: again, after a pause
                   └──▶ passed on: assigned to another meanwhile, and never started here
 
     hint "prepare" ──▶ prepared: store opened or copied, state manager warm; used if the assignment comes
@@ -27,12 +27,20 @@ import structlog
 from statemgr.clock import Clock
 from statemgr.control.records import COPIES_FIRST, Done, Released, Strategy
 from statemgr.control.view import ControlView
-from statemgr.migration.ports import Address, StateClient
+from statemgr.errors import (
+    HolderUnavailableError,
+    KafkaRefusedError,
+    KafkaUnavailableError,
+    RestoreStalledError,
+    RetryableKafkaError,
+)
+from statemgr.migration.opening import NoAnswer
+from statemgr.migration.ports import Address, Pending, StateClient
 from statemgr.types import TaskId
 from towpath.coordinator.messages import Prepare, TaskReport
 from towpath.stage.arrival import Arrival, ArrivalPhase
 from towpath.stage.opener import Opener
-from towpath.stage.opening import ASK_TIMEOUT_S, said_by
+from towpath.stage.opening import ASK_AGAIN_S, ASK_TIMEOUT_S, SILENT_S, said_by
 from towpath.stage.ownership import Topics
 from towpath.stage.preparations import Preparations
 from towpath.stage.restarting import PATIENCE_S, all_are_restored, all_have_let_go
@@ -45,6 +53,9 @@ COPY_BUDGET_S = 0.002
 
 FILLED_FIRST = COPIES_FIRST | {Strategy.BLOCK}
 """Strategies by which a task has all of its state before its first row."""
+
+AGAIN_S = 1.0
+"""Before a task is opened again that Kafka could not give: the opening itself was patient already."""
 
 FILL_BUDGET_S = 0.05
 """Time a turn may spend on a task that does not run before it is filled; other tasks still get their turns."""
@@ -182,14 +193,32 @@ class Arrivals:
         if arrival.phase is ArrivalPhase.ASKING and all(pending.done() for pending in arrival.asked.values()):
             self._open(arrival, view)
         if arrival.phase is ArrivalPhase.OPENING and arrival.opening is not None and arrival.opening.done():
-            arrival.task = arrival.opening.result()
-            self._to(arrival, ArrivalPhase.FILLING)
+            self._opened(task, arrival, arrival.opening)
         if arrival.phase is ArrivalPhase.FILLING and arrival.task is not None and self._filled(arrival, view):
             return arrival.task
         return None
 
+    def _opened(self, task: TaskId, arrival: Arrival, opening: Pending[OwnedTask]) -> None:
+        """Take the task up, or begin again with it alone: what it lacks may be there later, and others go on."""
+        try:
+            arrival.task = opening.result()
+        except KafkaRefusedError:
+            raise
+        except HolderUnavailableError as error:
+            self._begin_again(task, arrival, ASK_AGAIN_S, error)
+        except (RestoreStalledError, RetryableKafkaError, KafkaUnavailableError) as error:
+            self._begin_again(task, arrival, AGAIN_S, error)
+        else:
+            self._to(arrival, ArrivalPhase.FILLING)
+
+    def _begin_again(self, task: TaskId, arrival: Arrival, pause_s: float, cause: Exception) -> None:
+        log.warning("a task can't be opened yet, trying again", task=str(task), again_s=pause_s, cause=str(cause))
+        arrival.opening, arrival.asked = None, {}
+        arrival.not_before_s = self._clock.monotonic_s() + pause_s
+        self._to(arrival, ArrivalPhase.WAITING)
+
     def _may_begin(self, task: TaskId, arrival: Arrival, view: ControlView) -> bool:
-        if not view.may_start(task, self._replica):
+        if self._clock.monotonic_s() < arrival.not_before_s or not view.may_start(task, self._replica):
             return False
         return not arrival.restarts or all_have_let_go(view, task.stage)
 
@@ -199,6 +228,8 @@ class Arrivals:
         if arrival.copied or self._opener.needs_no_description(assigned, released):
             self._open(arrival, view)
             return
+        if arrival.asked_s is None:
+            arrival.asked_s = self._clock.monotonic_s()
         arrival.asked = {
             layer: self._client.describe(Address(task, layer, assigned.epoch), -1, ASK_TIMEOUT_S)
             for layer in assigned.layers
@@ -209,6 +240,8 @@ class Arrivals:
 
     def _open(self, arrival: Arrival, view: ControlView) -> None:
         said = {layer: said_by(pending) for layer, pending in arrival.asked.items()}
+        if arrival.asked_s is not None and self._clock.monotonic_s() - arrival.asked_s >= SILENT_S:
+            said = {layer: NoAnswer.LOST if each is NoAnswer.SILENT else each for layer, each in said.items()}
         arrival.opening = self._opener.open(arrival.assigned, self._released(arrival, view), said)
         self._to(arrival, ArrivalPhase.OPENING)
 

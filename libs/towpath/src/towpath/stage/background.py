@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from statemgr.migration.ports import Pending
 
@@ -45,6 +45,35 @@ class _Running(Generic[T]):
 
     def result(self) -> T:
         return self._future.result(0)
+
+
+class After(Generic[T]):
+    """A :class:`~statemgr.migration.ports.Pending` of work that begins once others are done; to be looked at.
+
+    Args:
+        before: what it waits for, without a thread; how that ends is the work's business.
+        spawn: runs the work.
+        work: what is to be done.
+    """
+
+    def __init__(self, before: Sequence[Pending[Any]], spawn: Callable[..., Pending[T]], work: Callable[[], T]) -> None:
+        self._before = before
+        self._spawn = spawn
+        self._work = work
+        self._begun: Pending[T] | None = None
+        self.done()
+
+    def done(self) -> bool:
+        """Whether the work is done; begins it when it may."""
+        if self._begun is None and all(pending.done() for pending in self._before):
+            self._begun = self._spawn(self._work)
+        return self._begun is not None and self._begun.done()
+
+    def result(self) -> T:
+        """The work's result, or its error."""
+        if self._begun is None:
+            raise RuntimeError("work was asked for its result before it began")
+        return self._begun.result()
 
 
 class Finished(Generic[T]):

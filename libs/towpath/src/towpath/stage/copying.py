@@ -18,6 +18,7 @@ from statemgr.migration.sources import UsableLayer
 from statemgr.store.base import Store, StoreBackend
 from statemgr.types import TaskId
 from towpath.coordinator.messages import Prepare
+from towpath.stage.background import After
 
 ASK_TIMEOUT_S = 2.0
 """What the owner's copy is at; its state manager may have to open a secondary first."""
@@ -107,8 +108,9 @@ class Copy:
         """Let go of the store; gives when it is closed, and deleted unless it is to be kept."""
         if self._job is not None:
             self._job.close()
-        opening, topping, store = self._opening, self._topping, self._store
-        return self._makers.spawn(lambda: self._put_away(opening, topping, store, keep=keep))
+        opening, store = self._opening, self._store
+        before = [pending for pending in (opening, self._topping) if pending is not None]
+        return After(before, self._makers.spawn, lambda: self._put_away(opening, store, keep=keep))
 
     def _open(self, described: Description) -> None:
         meta = described.meta
@@ -127,17 +129,7 @@ class Copy:
 
         self._opening = self._makers.spawn(work)
 
-    def _put_away(
-        self,
-        opening: Pending[LayeredStore] | None,
-        topping: Pending[None] | None,
-        store: Store | None,
-        *,
-        keep: bool,
-    ) -> None:
-        for pending in (opening, topping):
-            while pending is not None and not pending.done():
-                self._makers.pause(_LOOK_S)
+    def _put_away(self, opening: Pending[LayeredStore] | None, store: Store | None, *, keep: bool) -> None:
         try:
             if opening is not None:
                 with suppress(StateError):  # one that could not be begun is closed
@@ -160,7 +152,6 @@ class CopyMaker:
         make_job: makes the job that fills a copy.
         top_up: closes the store, if it is given, applies the changelog's tail to it, and closes it again.
         read: how far the changelog has been read for a copy; empty: it is not being read.
-        pause: waits that many seconds.
     """
 
     def __init__(
@@ -172,7 +163,6 @@ class CopyMaker:
         make_job: MakeJob,
         top_up: Callable[[TaskId, int, Store | None], None],
         read: Callable[[TaskId, int], dict[str, Any]],
-        pause: Callable[[float], object],
     ) -> None:
         self.client = client
         self.backend = backend
@@ -181,11 +171,7 @@ class CopyMaker:
         self.make_job = make_job
         self.top_up = top_up
         self.read = read
-        self.pause = pause
 
     def begin(self, task: TaskId, hint: Prepare) -> Copy:
         """Begin to copy a task's state."""
         return Copy(task, hint, self)
-
-
-_LOOK_S = 0.01

@@ -134,7 +134,7 @@ def wire(
     client, spawn, abandoned, pause = lines.client, lines.spawn, lines.abandoned, lines.pause
     ownership = Ownership(plan, settings, kafka, backend, clock, metrics, abandoned, _say_nothing)
     opening = Opening(plan, settings, kafka, backend, clock, client, ownership, lines.rebuild, abandoned, pause)
-    copies = CopyMaker(client, backend, clock, spawn, opening.make_job, opening.top_up, opening.read, pause)
+    copies = CopyMaker(client, backend, clock, spawn, opening.make_job, opening.top_up, opening.read)
     opener = Opener(plan, backend, opening, spawn)
     preparations = Preparations(plan.name, opening, client, copies, spawn, opener.hold, clock)
     return Coordinated(

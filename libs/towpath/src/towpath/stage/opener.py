@@ -22,6 +22,7 @@ from statemgr.migration.ports import Description, Pending, Spawn
 from statemgr.store import StoreBackend
 from statemgr.types import TaskId
 from towpath.query.plan import StagePlan
+from towpath.stage.background import After
 from towpath.stage.opening import Opening
 from towpath.stage.ownership import Topics
 from towpath.stage.tasks import OwnedTask
@@ -146,7 +147,7 @@ class Opener:
         if task is not None:
             self.put_away(task)
         elif opening is not None and opening not in (*self._slots, *self._delayed):
-            self.hold(assigned.task, _Closing(opening, self._spawn))
+            self.hold(assigned.task, After([opening], self._spawn, lambda: _close(opening)))
         else:
             self._forget(assigned, opening)
 
@@ -192,27 +193,11 @@ class _Delayed:
         return self.opening.result()
 
 
-class _Closing:
-    """Closes the store of a task that nobody wants any more, beside the loop, once it has been opened."""
-
-    def __init__(self, opening: Pending[OwnedTask], spawn: Spawn) -> None:
-        self._opening = opening
-        self._spawn = spawn
-        self._closed: Pending[None] | None = None
-
-    def done(self) -> bool:
-        if self._closed is None and self._opening.done():
-            self._closed = self._spawn(self._close)
-        return self._closed is not None and self._closed.done()
-
-    def result(self) -> None:
-        if self._closed is not None:
-            self._closed.result()
-
-    def _close(self) -> None:
-        state = self._opening.result().state
-        if state is not None:
-            state.close()
+def _close(opening: Pending[OwnedTask]) -> None:
+    """Close the store of a task that nobody wants any more."""
+    state = opening.result().state
+    if state is not None:
+        state.close()
 
 
 def _unfinished(task: TaskId, pending: list[Pending[None]]) -> list[Pending[None]]:

@@ -57,8 +57,12 @@ from towpath.stage.tasks import OwnedTask
 log = structlog.get_logger()
 
 PATIENCE_S = 3.0
-"""How long holders that do not answer are asked again before the task goes on without them: a state manager that was
-started again needs about one second."""
+"""How long holders that see us as owner only later are asked again before the task goes on without them."""
+
+SILENT_S = 1.5
+"""How long holders that do not answer are asked again: a state manager that was started again needs about one second,
+and without its copy all of the task is read from the changelog. Nobody knows here whether a holder's machine is gone:
+where it is, the task waits so long in vain, and one more question."""
 
 DECIDE_S = 60.0
 """How long the changelog's ends may stay unknown; the broker is then named."""
@@ -78,7 +82,10 @@ def said_by(pending: Pending[Description]) -> Description | NoAnswer:
     except StaleRequestError as error:
         log.warning("a copy can't be used", cause=str(error))
         return NoAnswer.LATER if error.later else NoAnswer.LOST
-    except (HolderUnavailableError, NoSuchCopyError) as error:
+    except HolderUnavailableError as error:
+        log.warning("a copy can't be asked for", cause=str(error))
+        return NoAnswer.SILENT
+    except NoSuchCopyError as error:
         log.warning("a copy can't be used", cause=str(error))
         return NoAnswer.LOST
 
@@ -125,18 +132,29 @@ class Opening:
         self._pause = pause
         self.topics: Topics | None = None
         self._readings = Readings(clock)
+        self._wanted: set[tuple[TaskId, int]] = set()
         self._prepared: dict[tuple[TaskId, int], Store] = {}
         self._lock = threading.Lock()  # a preparation may be dropped and begun again before its first one has run
 
-    def prepare(self, task: TaskId, epoch: int) -> None:
-        """Open the empty store of an epoch that will probably come: creating one takes 30 ms on a busy machine."""
-        with self._lock:
-            self._backend.destroy(task, epoch)
-            self._prepared[task, epoch] = self._backend.open(task, epoch)
+    def prepare(self, task: TaskId, epoch: int) -> Callable[[], None]:
+        """Want the empty store of an epoch that will probably come; gives the work that opens it.
+
+        Creating one takes 30 ms on a busy machine. Work that comes after :meth:`forget` opens nothing.
+        """
+        self._wanted.add((task, epoch))
+
+        def work() -> None:
+            with self._lock:
+                if (task, epoch) in self._wanted and (task, epoch) not in self._prepared:
+                    self._backend.destroy(task, epoch)
+                    self._prepared[task, epoch] = self._backend.open(task, epoch)
+
+        return work
 
     def forget(self, task: TaskId, epoch: int) -> None:
         """Delete the store of an epoch that did not come."""
         with self._lock:
+            self._wanted.discard((task, epoch))
             store = self._prepared.pop((task, epoch), None)
             if store is not None:
                 store.close()
@@ -156,7 +174,7 @@ class Opening:
         for task, epoch in tasks.items():
             self.forget(task, epoch)  # prepared before the strategy was changed
         with self._readings.follow(tasks) as told:
-            return self._ownership.acquire(epochs, self._known_topics, self._pause, told)
+            return self._ownership.acquire(epochs, self._known_topics, self._pause, told, keep_former=True)
 
     def read(self, task: TaskId, epoch: int) -> dict[str, Any]:
         """How far the changelog has been read for a task on its way; empty: it is not being read."""
@@ -179,7 +197,13 @@ class Opening:
     ) -> OwnedTask:
         """A task by whichever base the facts allow; what turns out to be none leads to the changelog.
 
+        Args:
+            assigned: the assignment.
+            released: the newest release of the task.
+            said: what holders said; none is silent but those that are still to be asked again.
+
         Raises:
+            HolderUnavailableError: nothing can be decided without one that is silent.
             RestoreStalledError: nothing could be decided before the deadline.
             StateError, TowpathError: see :class:`towpath.stage.ownership.Ownership`.
         """
@@ -191,6 +215,8 @@ class Opening:
             decision = decide_opening(facts)
             if not isinstance(decision, AskAgain):
                 return self._carry_out(assigned, decision)
+            if NoAnswer.SILENT in said.values():
+                raise HolderUnavailableError(f"{assigned.task} can't be opened yet: {decision.reason}")
             if self._stopping():
                 raise StopRequestedError(f"asked to stop while opening {assigned.task}")
             if waited_s >= DECIDE_S:
@@ -220,7 +246,9 @@ class Opening:
 
     def _empty(self, assigned: Assigned) -> Store:
         """A new store for this epoch; what a former life left of it was looked at already."""
-        prepared = self._prepared.pop((assigned.task, assigned.epoch), None)
+        with self._lock:
+            self._wanted.discard((assigned.task, assigned.epoch))
+            prepared = self._prepared.pop((assigned.task, assigned.epoch), None)
         if prepared is not None:
             return prepared
         self._backend.destroy(assigned.task, assigned.epoch)
@@ -302,6 +330,7 @@ class Opening:
             self._kafka,
             self._changelog,
             name=f"{self._settings.replica}-standby",
+            keep_former=True,
             clock=self._clock,
             stop=self._stopping,
             pause=self._pause,

@@ -85,6 +85,8 @@ class Ownership:
         topics: Topics,
         pause: Callable[[float], object],
         on_progress: Callable[[RestoreProgress], None] = ignore,
+        *,
+        keep_former: bool = False,
     ) -> list[OwnedTask]:
         """Restore the tasks and decide where each goes on reading.
 
@@ -93,6 +95,7 @@ class Ownership:
             topics: the stage's topics.
             pause: waits that many seconds.
             on_progress: told how far the restore is, after every batch.
+            keep_former: leave the stores of former epochs to the state manager, which knows who may need them.
 
         Raises:
             StageStoppedError: a task's changelog was written under a later epoch.
@@ -103,7 +106,9 @@ class Ownership:
         targets = {TaskId(self._plan.name, partition): epoch for partition, epoch in epochs.items()}
         if not targets:
             return []
-        restored = self._restore(targets, topics, pause, on_progress) if self._plan.stateful else {}
+        restored = {}
+        if self._plan.stateful:
+            restored = self._restore(targets, topics, pause, on_progress, keep_former=keep_former)
         try:
             return self.own(targets, topics, restored, share=len(targets))
         except BaseException:
@@ -138,6 +143,8 @@ class Ownership:
         topics: Topics,
         pause: Callable[[float], object],
         on_progress: Callable[[RestoreProgress], None],
+        *,
+        keep_former: bool,
     ) -> dict[TaskId, RestoredTask]:
         self._say("restoring state")
         return restore(
@@ -146,6 +153,7 @@ class Ownership:
             self._kafka,
             topics.infos[changelog_topic(self._plan.app, self._plan.name)],
             name=f"{self._settings.replica}-restore",
+            keep_former=keep_former,
             clock=self._clock,
             on_progress=_Told(self._metrics.restored.inc, self._say, on_progress),
             stop=self._stopping,

@@ -175,7 +175,7 @@ class Preparations:
             prepared.copy = self._copies.begin(task, hint)
         else:
             if hint.layers and hint.manner.strategy in LAYERED:
-                prepared.store = self._spawn(lambda: self._opening.prepare(task, hint.epoch))
+                prepared.store = self._spawn(self._opening.prepare(task, hint.epoch))
             prepared.warming = [
                 self._client.describe(Address(task, layer, hint.epoch), -1, WARM_TIMEOUT_S) for layer in hint.layers
             ]

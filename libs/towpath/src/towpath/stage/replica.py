@@ -20,6 +20,7 @@ from statemgr.errors import (
     KafkaRefusedError,
     KafkaUnavailableError,
     ProducerLostError,
+    RestoreStalledError,
     RetryableKafkaError,
     StateError,
     StopRequestedError,
@@ -207,6 +208,10 @@ class Replica:
             if self.phase is not Phase.RESTORING and (self.phase is not Phase.RUNNING or refused):
                 raise
             self._start_over(error)  # the broker was there a moment ago, or nobody could have been fenced
+        except RestoreStalledError as error:
+            if self._coordinated is None or self.phase is not Phase.RESTORING:
+                raise
+            self._start_over(error)  # the control log stands still for everybody: nobody else would do better
         except CorruptStoreError as error:
             self._start_over(error)
             self._backend.destroy(error.task, error.epoch)  # the changelog rebuilds it
