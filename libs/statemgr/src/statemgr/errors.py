@@ -5,11 +5,11 @@
     StateError
     ├── RetryableKafkaError      retry the same call until its deadline
     ├── ProducerLostError        drop all tasks and caches, new producer instance, init, read the log (rule R4)
-    ├── KafkaUnavailableError    (TimeoutError) no broker answered: at the first start stop, name the address; later retry
+    ├── KafkaUnavailableError    (TimeoutError) no broker answered: at the first start stop by name; later retry
     ├── TopicMismatchError       (ValueError) a topic has other settings, or was made anew: stop with the remedy
     ├── TopicMissingError        (LookupError) a topic does not exist and may not be created: stop with the remedy
     ├── InputLostError        (LookupError) the input lost the task's restart point: stop, or skip by setting
-    ├── RestoreStalledError      (TimeoutError) a log read made no progress before its deadline: that task waits; else stop
+    ├── RestoreStalledError      (TimeoutError) a log read made no progress in time: that task waits; else stop
     ├── IncompatibleStoreError   (ValueError) a store directory was written with other options: stop
     ├── CorruptStoreError        (OSError) a store cannot be read: rebuild it from the changelog
     ├── StoreWriteError          (OSError) a store could not be written: stop that task
