@@ -64,6 +64,13 @@ class TaskHistory:
         later = [value for at, value in self.versions.get(key, ()) if at > offset]
         return [self.value_at(key, offset), *later]
 
+    def values_around(self, key: bytes, offset: int) -> list[bytes | None]:
+        """The same; if it changes later, all values it ever had, since the one at the offset may be compacted away."""
+        versions = self.versions.get(key, [])
+        if versions and versions[-1][0] > offset:
+            return [None, *(value for _, value in versions)]
+        return [self.value_at(key, offset)]
+
     def state_at(self, offset: int) -> dict[bytes, bytes]:
         """All entries as of a changelog offset."""
         pairs = ((key, self.value_at(key, offset)) for key in self.versions)

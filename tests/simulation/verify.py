@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from statemgr.layout import TOMBSTONE_TABLE, changelog_topic, store_key
 from statemgr.store import StoreMeta
+from statemgr.store.base import UNFINISHED_KEY
 from statemgr.testing.kafka import FakeKafka
 from statemgr.types import TaskId, TopicPartition
 from tests.simulation.application import APP, INPUT, OUTPUT, STAGE, key_in_store
@@ -13,6 +14,8 @@ from tests.simulation.disks import Disk
 from tests.simulation.invariants import LogWatch, TaskHistory, store_differences
 from tests.simulation.oracle import Expected, compute, differences
 from tests.simulation.rows import Output, decode_output
+
+_SCRATCH = ".scratch"
 
 _TOMBSTONE = TOMBSTONE_TABLE.to_bytes(2, "big")
 
@@ -32,22 +35,26 @@ def disk_differences(disks: Mapping[str, Disk], watch: LogWatch, topic_id: str) 
             content = disk.stores._contents[task][epoch]
             if content.meta is not None and content.meta.topic_id == topic_id:
                 at = f"store {task}@{epoch} of {name}"
-                whose = TaskId(task.stage.removesuffix(".scratch"), task.partition)
-                yield from _store_differences(at, epoch, content.entries, content.meta, watch.of(whose))
+                scratch = task.stage.endswith(_SCRATCH)
+                history = watch.of(TaskId(task.stage.removesuffix(_SCRATCH), task.partition))
+                yield from _store_differences(at, epoch, content.entries, content.meta, history, scratch=scratch)
 
 
 def _store_differences(
-    at: str, epoch: int, entries: dict[bytes, bytes], meta: StoreMeta, history: TaskHistory
+    at: str, epoch: int, entries: dict[bytes, bytes], meta: StoreMeta, history: TaskHistory, *, scratch: bool
 ) -> Iterator[str]:
     """Exactly as of the store's X, if its owner has committed; a copy of a store that is written may have newer values.
 
-    The changelog's tail makes such a copy exact before its first row.
+    What was made of a changelog that is written on may also have older ones, where the one at X was compacted away. The
+    changelog's tail makes all of them exact before the first row.
     """
     mine = {key: value for key, value in entries.items() if len(key) > 1}
     tombstones = frozenset(key[:1] + key[3:] for key in mine if key.startswith(_TOMBSTONE, 1))
     values = {key: value for key, value in mine.items() if not key.startswith(_TOMBSTONE, 1)}
     if meta.progress is not None and meta.progress.epoch == epoch:
         yield from store_differences(at, values, tombstones, lambda key: [history.value_at(key, meta.offset)])
+    elif UNFINISHED_KEY in entries or scratch:
+        yield from store_differences(at, values, tombstones, lambda key: history.values_around(key, meta.offset))
     else:
         yield from store_differences(at, values, tombstones, lambda key: history.values_from(key, meta.offset))
 

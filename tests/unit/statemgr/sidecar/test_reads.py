@@ -66,13 +66,20 @@ class World:
         except NoSuchCopyError:
             self.answers.append(None)
 
-    def restore(self, epoch: int = EPOCH, on_progress: Callable[[RestoreProgress], None] | None = None) -> None:
+    def restore(
+        self,
+        epoch: int = EPOCH,
+        on_progress: Callable[[RestoreProgress], None] | None = None,
+        *,
+        in_use: bool = False,
+    ) -> None:
         restored = restore(
             {TASK: epoch},
             self.backend,
             self.kafka,
             self.topic,
             name="reader",
+            in_use=in_use,
             settings=SMALL,
             clock=self.kafka.clock,
             on_progress=on_progress or self.ask,
@@ -156,5 +163,17 @@ def test_a_copy_of_a_store_in_use_which_is_assigned_before_its_tail_is_applied(w
         clock=world.kafka.clock,
         on_progress=world.ask,
     )
+    world.ask()
+    world.require_refused_until_the_end()
+
+
+def test_a_copy_of_a_changelog_that_its_owner_writes_on(world):
+    """What a key was at its end may be compacted away by the time at which it is read."""
+    world.commit()
+    world.restore(in_use=True)
+    world.ask()
+    assert world.answers[-1] is None
+    world.commit()
+    world.restore()
     world.ask()
     world.require_refused_until_the_end()

@@ -21,6 +21,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 
 from statemgr.changelog import bases
 from statemgr.changelog.begin import Surroundings, begin_task, take_into_use
@@ -43,6 +44,7 @@ def restore(
     *,
     name: str,
     keep_former: bool = False,
+    in_use: bool = False,
     settings: RestoreSettings | None = None,
     clock: Clock | None = None,
     on_progress: Callable[[RestoreProgress], None] = ignore,
@@ -59,6 +61,7 @@ def restore(
             :func:`statemgr.decisions.check_changelog_topic`.
         name: client id of the reader.
         keep_former: leave the stores of former epochs: somebody else knows who may still need them.
+        in_use: the tasks' owners write on; what is restored here is nothing to be read from yet.
         settings: limits.
         clock: time; the machine's by default.
         on_progress: told after every batch.
@@ -82,7 +85,7 @@ def restore(
         with Reader(kafka, name) as reader:
             chunk = max(MIN_CHUNK_BYTES, around.settings.chunk_bytes // max(1, len(targets)))
             tails = [begin_task(around, reader.consumer, task, epoch, chunk) for task, epoch in targets.items()]
-            Follower(around, reader, start_over(around), Tail.finish, on_progress).run(tails)
+            Follower(around, reader, start_over(around), partial(Tail.finish, in_use=in_use), on_progress).run(tails)
         take_into_use(around, tails)
         for tail in tails:
             if not keep_former:

@@ -123,9 +123,13 @@ class Tail:
         self.next = min(position, self.end)
         return True
 
-    def finish(self) -> None:
-        """Write what waits, with the end as the offset that the store is complete up to."""
-        self._chunk[UNFINISHED_KEY] = None
+    def finish(self, *, in_use: bool = False) -> None:
+        """Write what waits, with the end as the offset that the store is complete up to.
+
+        ``in_use``: the task's owner writes on. What a key was at the end may be compacted away by then, and what it was
+        before still be there, so that only a later tail, which has what it is now, makes the store whole.
+        """
+        self._chunk[UNFINISHED_KEY] = b"" if in_use else None
         self._flush(max(self.end - 1, EMPTY_OFFSET), self._wall_ms())
 
     def restored(self) -> RestoredTask:

@@ -331,6 +331,7 @@ class Opening:
             self._changelog,
             name=f"{self._settings.replica}-standby",
             keep_former=True,
+            in_use=True,
             clock=self._clock,
             stop=self._stopping,
             pause=self._pause,
