@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from tests.harness.waiting import wait_for
 from towpath.launch import Pipeline, ProcessState, Program
 from towpath.launch.pipeline import PipelineError
+from towpath.launch.pipeline import _server as server_at
 
 pytestmark = pytest.mark.slow
 
@@ -81,3 +83,14 @@ def test_all_stop_at_the_same_time_and_what_they_need_after_them(tmp_path: Path)
     assert max(left.values()) == left["needed"]
     others = [left[name] for name in names[1:]]
     assert max(others) - min(others) < 1_000_000_000, "one after the other would be a second apart"
+
+
+def test_a_supervisor_that_does_not_listen_yet_can_be_asked_again_and_again(tmp_path: Path) -> None:
+    """Its socket is bound a moment before it listens."""
+    pipeline = Pipeline([program("one")], tmp_path)
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(tmp_path / "bound"))
+        pipeline._server = server_at(tmp_path / "bound")
+        for _ in range(3):
+            with pytest.raises(PipelineError, match="supervisord does not answer"):
+                pipeline.states()

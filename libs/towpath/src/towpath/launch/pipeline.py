@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -100,8 +101,7 @@ class Pipeline:
             start_new_session=True,
             preexec_fn=die_with_parent,
         )
-        transport = SupervisorTransport(None, None, f"unix://{socket}")
-        self._server = ServerProxy("http://127.0.0.1", transport=transport)
+        self._server = _server(socket)
         self._await_answer(socket)
 
     def states(self) -> list[ProcessState]:
@@ -187,15 +187,15 @@ class Pipeline:
             return getattr(self._server.supervisor, method)(*arguments)
         except Fault as fault:
             raise PipelineError(f"{method}: {fault.faultString}") from fault
-        except OSError as error:
+        except (OSError, HTTPException) as error:
+            self._server("close")()  # a connection that failed is in no state for another request
             raise PipelineError(f"supervisord does not answer: {error}") from error
 
     def _require_alone(self) -> None:
-        transport = SupervisorTransport(None, None, f"unix://{self._run_dir / 'supervisor.sock'}")
-        supervisor: Any = ServerProxy("http://127.0.0.1", transport=transport).supervisor
+        supervisor: Any = _server(self._run_dir / "supervisor.sock").supervisor
         try:
             pid = supervisor.getPID()
-        except (OSError, Fault):
+        except (OSError, HTTPException, Fault):
             return
         raise PipelineError(
             f"the same query runs already from {self._run_dir} (pid {pid}): stop it first, or name another --run-dir"
@@ -229,3 +229,8 @@ class Pipeline:
             time.sleep(_POLL_S)
         self.stop()
         raise PipelineError(f"supervisord did not answer within {START_TIMEOUT_S:g} s; see {self._run_dir}")
+
+
+def _server(socket: Path) -> ServerProxy:
+    """A supervisord behind its socket; nothing is sent yet."""
+    return ServerProxy("http://127.0.0.1", transport=SupervisorTransport(None, None, f"unix://{socket}"))
