@@ -12,6 +12,9 @@ OUT_OF_ORDER_MS = 40
 """How far a row's event time may lie before its upstream's newest; marks stay behind by as much, mostly."""
 
 
+MOST_KEYS = 9
+"""Most keys of a partition's rows."""
+
 BURST_S = 0.4
 """Length of a burst: from the begin of what happens until its effects are over, mostly."""
 
@@ -59,7 +62,7 @@ class _Writer:
     def __init__(self, rng: random.Random, partition: int) -> None:
         self.partition = partition
         self._rng = rng
-        self._keys = [f"k{index}" for index in range(rng.randint(3, 9))]
+        self._keys = [f"k{index}" for index in range(rng.randint(3, MOST_KEYS))]
         self._now_ms = {"a": 1000, "b": 1000}
         self._marks = {"a": 0, "b": 0}
         self._silent: str | None = None

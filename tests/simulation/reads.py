@@ -83,6 +83,6 @@ def wrong(simulation: Simulation, task: TaskId, key: str, read: Read) -> str | N
 def went_back(read: Read, before: Mapping[int, int]) -> str | None:
     """Whether a confirmed answer is older than one that was confirmed before it was asked for (epoch → X)."""
     known = before.get(read.epoch, -1)
-    if read.confirmed and read.offset < known:
+    if read.offset < known:
         return f"confirmed as of offset {read.offset}, after one as of {known}"
     return None

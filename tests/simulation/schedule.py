@@ -17,7 +17,7 @@ from typing import Any
 from statemgr.control.records import Manner, Strategy
 from tests.simulation.broker import Unanswered
 from tests.simulation.kinds import FURTHER, PLANNED, WEIGHTS, Kind
-from tests.simulation.load import Planned, plan_load
+from tests.simulation.load import MOST_KEYS, Planned, plan_load
 from tests.simulation.network import Weather
 
 
@@ -256,7 +256,7 @@ ARGUMENTS: dict[Kind, Callable[[random.Random, int], dict[str, Any]]] = {
     Kind.TAIL_LOST: lambda rng, partitions: {"partition": rng.randrange(partitions)},
     Kind.SLOW_DISK: lambda rng, _: {"seconds": rng.choice((0.02, 0.3))},
     Kind.NIGHT: lambda rng, _: {"seconds": rng.choice((31.0, 61.0))},
-    Kind.READ: lambda rng, partitions: {"partition": rng.randrange(partitions), "key": rng.randrange(9)},
+    Kind.READ: lambda rng, partitions: {"partition": rng.randrange(partitions), "key": rng.randrange(MOST_KEYS)},
     Kind.BROKER_AWAY: lambda rng, _: {
         "seconds": rng.choice((0.3, 1.5, 5.0, 12.0)) * (0.5 + rng.random()),
         "unanswered": rng.choice(list(Unanswered)),

@@ -15,6 +15,7 @@ from tests.simulation.application import APP, STAGE
 from tests.simulation.holders import listener
 from tests.simulation.kinds import Kind
 from tests.simulation.lanes import Process
+from tests.simulation.load import MOST_KEYS
 from tests.simulation.machines import Machine
 from tests.simulation.reads import read_live
 from tests.simulation.schedule import Strike
@@ -32,9 +33,6 @@ READS_BEHIND = 60
 
 READ_EVERY_S = 0.02
 """Between two of them: shorter than such a restore takes."""
-
-KEYS = 9
-"""Keys of the rows."""
 
 
 class Striker:
@@ -129,7 +127,7 @@ class Striker:
                 self._world.after(number * READ_EVERY_S, partial(self._read_in_turn, number))
 
     def _read_in_turn(self, number: int) -> None:
-        read_live(self._sim, number % self._sim.schedule.partitions, f"k{number % KEYS}")
+        read_live(self._sim, number % self._sim.schedule.partitions, f"k{number % MOST_KEYS}")
 
     def _scale(self, strike: Strike) -> None:
         count, manner = strike.args["replicas"], strike.args["manner"]

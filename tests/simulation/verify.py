@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from statemgr.layout import TOMBSTONE_TABLE, changelog_topic, store_key
+from statemgr.layout import TOMBSTONE_TABLE, changelog_topic, scratch_task, store_key
 from statemgr.store import StoreMeta
 from statemgr.store.base import UNFINISHED_KEY
 from statemgr.testing.kafka import FakeKafka
@@ -14,8 +14,6 @@ from tests.simulation.disks import Disk
 from tests.simulation.invariants import LogWatch, TaskHistory, store_differences
 from tests.simulation.oracle import Expected, compute, differences
 from tests.simulation.rows import Output, decode_output
-
-_SCRATCH = ".scratch"
 
 _TOMBSTONE = TOMBSTONE_TABLE.to_bytes(2, "big")
 
@@ -35,9 +33,11 @@ def disk_differences(disks: Mapping[str, Disk], watch: LogWatch, topic_id: str) 
             content = disk.stores._contents[task][epoch]
             if content.meta is not None and content.meta.topic_id == topic_id:
                 at = f"store {task}@{epoch} of {name}"
-                scratch = task.stage.endswith(_SCRATCH)
-                history = watch.of(TaskId(task.stage.removesuffix(_SCRATCH), task.partition))
-                yield from _store_differences(at, epoch, content.entries, content.meta, history, scratch=scratch)
+                whose = TaskId(STAGE, task.partition)
+                scratch = task == scratch_task(whose)
+                yield from _store_differences(
+                    at, epoch, content.entries, content.meta, watch.of(whose), scratch=scratch
+                )
 
 
 def _store_differences(

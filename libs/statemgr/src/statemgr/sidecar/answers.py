@@ -65,25 +65,12 @@ def look_up(reader: StoreReader, epoch: int, keys: Sequence[bytes], limit: int =
     found: list[bytes | Found] = []
     size = 0
     while (first := len(found)) < len(keys):
-        for answer in _find(reader, bitmap, keys[first : first + keys_at_once(first, size, limit)]):
+        for answer in _find(reader, bitmap, keys[first : first + _keys_at_once(first, size, limit)]):
             size += ENTRY_OVERHEAD_BYTES + (len(answer) if isinstance(answer, bytes) else 0)
             if size > limit and found:
                 return LookedUp(epoch, offset_of(reader), tuple(found))
             found.append(answer)
     return LookedUp(epoch, offset_of(reader), tuple(found))
-
-
-def keys_at_once(done: int, size: int, limit: int) -> int:
-    """How many keys to read before the size of the answer is looked at again: as many as should fit, from those before.
-
-    Args:
-        done: keys read so far.
-        size: bytes of their answers.
-        limit: most bytes of the whole answer.
-    """
-    if done == 0:
-        return _FIRST_KEYS
-    return max(1, min(_KEYS_AT_ONCE, (limit - size) * done // size))
 
 
 def hot(reader: StoreReader, epoch: int, cursor: bytes, limit: int = CHUNK_BYTES) -> Chunk:
@@ -94,7 +81,7 @@ def hot(reader: StoreReader, epoch: int, cursor: bytes, limit: int = CHUNK_BYTES
     size = 0
     place = start = _place(cursor)
     while place < len(keys):
-        part = keys[place : place + keys_at_once(place - start, size, limit)]
+        part = keys[place : place + _keys_at_once(place - start, size, limit)]
         for key, answer in zip(part, _find(reader, bitmap, part), strict=True):
             value = answer if isinstance(answer, bytes) else None
             size += _size(key, value)
@@ -143,6 +130,19 @@ def entry_of(stored: bytes, data: bytes) -> tuple[bytes, bytes | None]:
     if stored[1:_BIN_AND_TABLE] == _TOMBSTONE:
         return stored[:1] + stored[_BIN_AND_TABLE:], None
     return stored, data
+
+
+def _keys_at_once(done: int, size: int, limit: int) -> int:
+    """How many keys to read before the size of the answer is looked at again: as many as should fit, from those before.
+
+    Args:
+        done: keys read so far.
+        size: bytes of their answers.
+        limit: most bytes of the whole answer.
+    """
+    if done == 0:
+        return _FIRST_KEYS
+    return max(1, min(_KEYS_AT_ONCE, (limit - size) * done // size))
 
 
 def _find(reader: StoreReader, bitmap: bytes, keys: Sequence[bytes]) -> list[bytes | Found]:
