@@ -22,6 +22,7 @@ from statemgr.layout import PROGRESS_KEY, changelog_key, store_directory, store_
 from statemgr.progress import InputProgress, Progress, encode_progress
 from statemgr.store import MemoryBackend, RocksBackend
 from statemgr.testing.kafka import FakeKafka
+from statemgr.testing.partition_log import Outcome
 from statemgr.types import TaskId, TopicPartition
 
 TOPIC = "app.count.changelog"
@@ -43,6 +44,7 @@ class World:
         self.writer = self.producer("writer")
         self.truth = ({}, {})
         self.high = [0, 0]
+        self.top = [-1, -1]
         self.told = []
         self.paused = 0.0
 
@@ -67,6 +69,7 @@ class World:
         self.send(partition, changes, epoch)
         self.writer.commit(1)
         self.truth[partition].update(changes)
+        self.top[partition] = self.last_committed(partition)
 
     def abort(self, changes, partition=0):
         self.send(partition, changes)
@@ -106,12 +109,13 @@ class World:
         high = self.high[partition]
         assert (report.progress.inputs["bids"].high if report.progress else 0) == high
         meta = report.store.meta()
-        assert self.last_record(partition) <= meta.offset < self.kafka.cluster.log(_partition(partition)).bounds.end
+        assert self.last_committed(partition) <= meta.offset <= self.top[partition]
         assert (meta.topic_id, meta.epoch, meta.progress) == (self.topic.topic_id, report.epoch, report.progress)
 
-    def last_record(self, partition):
-        records = (entry.offset for entry in self.kafka.entries(TOPIC, partition) if not entry.control)
-        return max(records, default=-1)
+    def last_committed(self, partition):
+        entries = (entry for entry in self.kafka.entries(TOPIC, partition) if not entry.control)
+        committed = (entry.offset for entry in entries if entry.transaction.outcome is Outcome.COMMITTED)
+        return max(committed, default=-1)
 
     def assert_nothing_open(self):
         for epoch in self.backend.existing(TASK):
@@ -220,6 +224,20 @@ def test_a_log_that_lost_its_end_is_believed_only_after_a_while(world):
     assert world.paused >= 5
 
 
+def test_offsets_of_a_tail_that_a_broker_lost_are_not_claimed_when_they_go_to_others(world):
+    """What was never committed may be gone after a power failure, and its offsets be used again."""
+    world.commit([(b"a", b"1")])
+    end = world.kafka.cluster.log(_partition(0)).bounds.end
+    world.abort([(b"a", b"9")] * 5)
+    world.restored()
+    world.kafka.truncate(TOPIC, 0, world.kafka.cluster.log(_partition(0)).bounds.end - end)
+    world.commit([(b"a", b"2")])
+    for _ in range(3):
+        world.commit([(b"b", b"2")])
+    report = world.restored()
+    assert (report.source, report.records) == (Source.TAIL, 8)
+
+
 def test_a_log_whose_end_comes_back_meanwhile_keeps_the_base(world, monkeypatch):
     """A new leader may report an end below the true one for a moment."""
     world.commit([(b"a", b"1")])
@@ -295,6 +313,7 @@ def test_progress_is_that_of_the_base_when_the_tail_has_none(world):
     world.writer.produce(TOPIC, 0, changelog_key(1, b"b"), b"2")
     world.writer.commit(1)
     world.truth[0][b"b"] = b"2"
+    world.top[0] = world.last_committed(0)
     assert world.restored().progress == progress(1)
 
 

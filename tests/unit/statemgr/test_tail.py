@@ -65,12 +65,19 @@ def test_a_full_chunk_is_written_with_its_own_offset_and_the_progress_seen_so_fa
     assert (tail.store.meta().offset, tail.store.meta().progress) == (7, progress(2))
 
 
-def test_finish_claims_everything_up_to_the_end_markers_included():
+def test_finish_claims_everything_up_to_the_last_record_but_not_the_markers_behind_it():
     tail = tail_of(end=9)
     tail.add([Record(6, KEY, b"1")])
     tail.pass_markers(9)
     tail.finish()
-    assert tail.store.meta().offset == 8
+    assert tail.store.meta().offset == 6
+
+
+def test_a_tail_of_nothing_but_markers_leaves_the_offset_of_its_base():
+    tail = tail_of(start=5, end=9)
+    tail.pass_markers(9)
+    tail.finish()
+    assert tail.store.meta().offset == 4
 
 
 def test_an_empty_log_ends_at_minus_one():

@@ -70,6 +70,7 @@ class Tail:
         self.came_from = came_from
         self.next = start
         self.end = end
+        self._last = start - 1
         self.progress = base.progress if base is not None else None
         self._as_of_ms = base.committed_at_ms if base is not None else self._wall_ms()
         self._chunk = {}
@@ -105,7 +106,7 @@ class Tail:
         chunk = self._chunk
         chunk.update(zip([BIN_PREFIXES[crc32(key) & 0xFF] + key for key in keys], values, strict=True))
         size = sum(map(len, keys)) + sum(map(len, filter(None, values)))
-        last = messages[-1].offset()
+        last = self._last = messages[-1].offset()
         self.next = last + 1
         self.records += len(keys)
         self.bytes += size
@@ -124,13 +125,16 @@ class Tail:
         return True
 
     def finish(self, *, in_use: bool = False) -> None:
-        """Write what waits, with the end as the offset that the store is complete up to.
+        """Write what waits, with the last record's offset as the one that the store is complete up to.
+
+        Not the end's: what lies between is markers and aborted records, which a broker may lose with a tail that it had
+        not written yet. Their offsets then go to other records, which the store would claim to hold.
 
         ``in_use``: the task's owner writes on. What a key was at the end may be compacted away by then, and what it was
         before still be there, so that only a later tail, which has what it is now, makes the store whole.
         """
         self._chunk[UNFINISHED_KEY] = b"" if in_use else None
-        self._flush(max(self.end - 1, EMPTY_OFFSET), self._wall_ms())
+        self._flush(max(self._last, EMPTY_OFFSET), self._wall_ms())
 
     def restored(self) -> RestoredTask:
         """What came of it, with the store as it is now."""
