@@ -174,3 +174,16 @@ def test_nothing_waits_for_an_answer_that_takes_long(
 
     wait_for("what was asked for is in force", in_force, 10)
     assert len(said) == 1
+
+
+def test_replicas_that_will_own_nothing_are_told_of_once(
+    client: CoordinatorClient, application: Application, said: list[str], tmp_path: Path
+) -> None:
+    tasks = client.topology().stages[0].partitions
+    pipeline = Pipeline([Program(f"count-{index}", STAGE, ("true",)) for index in range(tasks + 2)], tmp_path)
+    follower = Follower(pipeline, client, {STAGE: tasks}, {}, lambda *_: pytest.fail("nothing is started"), said.append)
+    application.scale(tasks + 2)
+    application.run(0.2)
+    follower.look([])
+    follower.look([])
+    assert said == [f"count has {tasks} tasks: 2 of {tasks + 2} replicas will own none"]

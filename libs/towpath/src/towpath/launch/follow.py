@@ -8,7 +8,7 @@ from statemgr.migration.ports import Pending, Spawn
 from towpath.coordinator.client import CoordinatorClient
 from towpath.coordinator.errors import CoordinatorError, RefusedError
 from towpath.coordinator.messages import Accepted, ScaleRequest
-from towpath.coordinator.statuses import Topology
+from towpath.coordinator.statuses import StageStatus, Topology
 from towpath.launch.beside import beside
 from towpath.launch.fleet import Wanted, reconcile, wanted_of
 from towpath.launch.pipeline import Pipeline, ProcessState
@@ -49,6 +49,7 @@ class Follower:
         self._asking: dict[str, Pending[Accepted]] = {}
         self._reached: bool | None = None
         self._put_off: set[str] = set()
+        self._told_of_idle: dict[str, int] = {}
 
     @property
     def leaving(self) -> frozenset[str]:
@@ -74,7 +75,9 @@ class Follower:
             self._asked.pop(stage.stage, None)
             self._asking.pop(stage.stage, None)
             if stage.stage in self._initial:
-                self._adapt(stage.stage, wanted_of(stage.stage, stage.desired, stage.members, self._initial))
+                wanted = wanted_of(stage.stage, stage.desired, stage.members, self._initial)
+                self._tell_of_idle(stage, wanted.replicas)
+                self._adapt(stage.stage, wanted)
 
     def _ask(self, stage: str, replicas: int) -> None:
         """Replace what was decided earlier; a later look takes the answer, and tries again if that can't be now.
@@ -96,6 +99,13 @@ class Follower:
             self._put_off.add(stage)
         else:
             del self._asked[stage]
+
+    def _tell_of_idle(self, stage: StageStatus, replicas: int) -> None:
+        """Once for each number: more replicas than tasks cost memory and gain nothing but a replacement at hand."""
+        if replicas > stage.partitions and self._told_of_idle.get(stage.stage) != replicas:
+            idle = replicas - stage.partitions
+            self._say(f"{stage.stage} has {stage.partitions} tasks: {idle} of {replicas} replicas will own none")
+        self._told_of_idle[stage.stage] = replicas
 
     def _adapt(self, stage: str, wanted: Wanted) -> None:
         mine = {program.name for program in self._pipeline.programs if program.stage == stage}

@@ -17,7 +17,7 @@ from xmlrpc.client import Fault, ServerProxy
 from supervisor.xmlrpc import Faults, SupervisorTransport
 
 from statemgr.deathsig import die_with_parent
-from towpath.errors import TowpathError
+from towpath.errors import SettingsError, TowpathError
 from towpath.launch.programs import EXPECTED_EXITS, STOP_WAIT_S, Program, render_config
 
 START_TIMEOUT_S = 20.0
@@ -86,8 +86,9 @@ class Pipeline:
 
         Raises:
             PipelineError: supervisord did not come up, or one runs here already.
+            SettingsError: the directory can't be used.
         """
-        self._run_dir.mkdir(parents=True, exist_ok=True)
+        self._make_directory()
         self._require_alone()
         self._put_old_logs_aside(self._programs)
         config = self._write_config()
@@ -190,6 +191,14 @@ class Pipeline:
         except (OSError, HTTPException) as error:
             self._server("close")()  # a connection that failed is in no state for another request
             raise PipelineError(f"supervisord does not answer: {error}") from error
+
+    def _make_directory(self) -> None:
+        try:
+            self._run_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingsError(
+                f"--run-dir {str(self._run_dir)!r} can't be made ({error.strerror}): name another directory"
+            ) from error
 
     def _require_alone(self) -> None:
         supervisor: Any = _server(self._run_dir / "supervisor.sock").supervisor

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from towpath.broker.errors import PortTakenError
+from towpath.broker.ports import check_port, free_port
 from towpath.errors import SettingsError
 from towpath.launch.fleet import replica_name
 from towpath.launch.follow import Follower
@@ -34,7 +35,7 @@ class Running:
         run_dir: directory of logs and control files.
         stop: set to end.
         say: tells the operator.
-        seen: process → its state and process id, as said last.
+        told: process → id of the run that the operator was told of last.
     """
 
     plan: QueryPlan
@@ -45,7 +46,7 @@ class Running:
     run_dir: Path
     stop: threading.Event
     say: Callable[[str], None]
-    seen: dict[str, tuple[str, int]] = field(default_factory=dict)
+    told: dict[str, int] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -66,10 +67,14 @@ def run_static(running: Running) -> int:
 
 
 def run_coordinated(running: Running, port: int) -> int:
-    """Run a coordinator and as many replicas as it wants until asked to stop; gives the exit status."""
+    """Run a coordinator and as many replicas as it wants until asked to stop; gives the exit status.
+
+    Raises:
+        SettingsError: the port is taken, perhaps by another application's coordinator, which must not be followed.
+    """
     from towpath.coordinator.client import CoordinatorClient
 
-    port = port or _free_port()
+    port = _checked(port) if port else free_port()
     url = f"http://127.0.0.1:{port}"
 
     def make(stage: str, name: str) -> Program:
@@ -103,13 +108,13 @@ def _watch(running: Running, pipeline: Pipeline, follower: Follower | None) -> i
 
 
 def _report_change(running: Running, state: ProcessState) -> None:
-    now, before = (state.state, state.pid), running.seen.get(state.name)
-    if now == before:
+    if state.stopped:
+        running.told.pop(state.name, None)
+    if state.state != "RUNNING" or running.told.get(state.name) == state.pid:
         return
-    if state.state == "RUNNING":
-        happened = "runs" if before is None else "crashed and was started again"
-        running.say(f"{state.name} {happened} (pid {state.pid})")
-    running.seen[state.name] = now
+    happened = "crashed and was started again" if state.name in running.told else "runs"
+    running.say(f"{state.name} {happened} (pid {state.pid})")
+    running.told[state.name] = state.pid
 
 
 def _report_end(running: Running, pipeline: Pipeline, state: ProcessState) -> int:
@@ -120,7 +125,9 @@ def _report_end(running: Running, pipeline: Pipeline, state: ProcessState) -> in
     return state.exit_status or 1
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _checked(port: int) -> int:
+    try:
+        check_port(port)
+    except PortTakenError as error:
+        raise SettingsError(f"--coordinator-port: {error}") from error
+    return port
