@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import nexmark
+from loadgen.causes import cause_of
 from loadgen.errors import JobError, OptionError
 from loadgen.frames import read_records, stamped
 from loadgen.histogram import quantiles
@@ -283,7 +284,13 @@ def _start_paced(spark: SparkSession, settings: LoadSettings, checkpoint: Path) 
 
 
 def _warm_up(spark: SparkSession, settings: LoadSettings) -> None:
-    """Runs a short load into the probe topic, so that the Python workers run and the JVM has compiled the path."""
+    """Runs a short load into the probe topic, so that the Python workers run and the JVM has compiled the path.
+
+    Raises:
+        JobError: It failed.
+    """
+    from pyspark.errors import StreamingQueryException
+
     ensure_probe_topic(settings.bootstrap)
     source = replace(
         settings.source, topic_partitions=1, events=None, duration_ms=WARM_UP_RUN_MS, lead_ms=0, t0_ms=None
@@ -291,7 +298,10 @@ def _warm_up(spark: SparkSession, settings: LoadSettings) -> None:
     with tempfile.TemporaryDirectory(prefix="towpath-warm-") as made:
         warm = replace(settings, topic=PROBE_TOPIC, source=source)
         query = _start_paced(spark, warm, Path(made))
-        query.awaitTermination()
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            raise JobError(f"the load's warm-up failed: {cause_of(error)}") from None
 
 
 def _stop_query(query: StreamingQuery) -> None:
@@ -310,12 +320,7 @@ def _stop_query(query: StreamingQuery) -> None:
     except StreamingQueryException as error:
         failed = error
     if failed is not None and not active:
-        raise JobError(f"the load failed: {_innermost(str(failed))}")
-
-
-def _innermost(text: str) -> str:
-    causes = [line.split("Caused by: ", 1)[1] for line in text.splitlines() if "Caused by: " in line]
-    return (causes[-1] if causes else text.strip().splitlines()[0]).strip()
+        raise JobError(f"the load failed: {cause_of(failed)}")
 
 
 def _run_full_speed(spark: SparkSession, settings: LoadSettings, watch: _Watch, _: Path) -> bool:
@@ -338,7 +343,7 @@ def _run_full_speed(spark: SparkSession, settings: LoadSettings, watch: _Watch, 
         spark.sparkContext.cancelAllJobs()
         writing.join(STOP_TIMEOUT_S)
     elif failures:
-        raise JobError(f"the load failed: {_innermost(str(failures[0]))}") from failures[0]
+        raise JobError(f"the load failed: {cause_of(failures[0])}") from failures[0]
     return interrupted
 
 
