@@ -17,6 +17,7 @@ from towpath.coordinator import views
 from towpath.coordinator.client import CoordinatorClient
 from towpath.coordinator.coordinator import Coordinator
 from towpath.coordinator.errors import CoordinatorError, CoordinatorUnavailableError, NotLeadingError, RefusedError
+from towpath.coordinator.http import MOST_BYTES
 from towpath.coordinator.http import application as http_application
 from towpath.coordinator.messages import MoveRequest, ScaleRequest
 from towpath.coordinator.wishes import MOST_WISHES
@@ -48,6 +49,10 @@ def client(http: TestClient) -> Iterator[CoordinatorClient]:
 
     with CoordinatorClient("http://coordinator:7070", transport=httpx.MockTransport(answer)) as made:
         yield made
+
+
+def test_host_and_port_are_enough_for_the_client() -> None:
+    assert CoordinatorClient("127.0.0.1:7070").url == "http://127.0.0.1:7070"
 
 
 @contextlib.contextmanager
@@ -149,6 +154,9 @@ def test_a_holder_is_heard(application: Application, http: TestClient) -> None:
         ("/scale", {"stage": "count", "replica": 2}, "Extra inputs are not permitted"),
         ("/scale", {"stage": "count", "manner": {"strategy": "magic"}}, "Invalid enum value 'magic'"),
         ("/scale", {"stage": "count", "manner": {"pacing": 2}}, "pacing=2 must be above 0"),
+        ("/scale", {"stage": "count", "replicas": "2"}, "replicas: Input should be a valid integer"),
+        ("/scale", {"stage": "count", "replicas": True}, "replicas: Input should be a valid integer"),
+        ("/scale", {"stage": "count", "replicas": 1001}, "less than or equal to 1000"),
         ("/move", {"stage": "count", "partition": 9, "replica": "count-1"}, "no task count/9"),
         ("/replicas/cuont/a/died", None, "did you mean 'count'"),
     ],
@@ -157,6 +165,40 @@ def test_a_wrong_request_is_refused_with_the_reason(http: TestClient, path: str,
     answer = http.post(path, json=body)
     assert answer.status_code == 422
     assert text in answer.text
+
+
+def test_what_json_cannot_say_is_refused_with_the_reason(http: TestClient) -> None:
+    body = b'{"stage": "count", "manner": {"pacing": NaN}}'
+    answer = http.post("/scale", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, "pacing" in answer.json()["detail"]) == (422, True)
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_body_that_is_too_large_is_refused_before_it_is_held(http: TestClient, announced: bool) -> None:
+    pieces = (b" " * 65_536 for _ in range(100))
+    content: bytes | Iterator[bytes] = b" " * (MOST_BYTES + 1) if announced else pieces
+    answer = http.post("/scale", content=content, headers={"content-type": "application/json"})
+    assert answer.status_code == 413
+    assert answer.json()["detail"] == f"the request's body has more than {MOST_BYTES} bytes"
+
+
+def test_another_manner_alone_leaves_the_number_as_it_is(application: Application, http: TestClient) -> None:
+    with turning(application.heard_by):
+        assert http.post("/scale", json={"stage": STAGE, "replicas": 1}).status_code == 200
+        assert http.post("/scale", json={"stage": STAGE, "manner": {"bins": 64}}).status_code == 200
+    (stage,) = views.topology(application.heard_by.facts(), "kc", leading=True).stages
+    assert (stage.desired, stage.manner.bins) == (1, 64)
+    with turning(application.heard_by):
+        assert http.post("/scale", json={"stage": STAGE, "replicas": None}).status_code == 200
+    (stage,) = views.topology(application.heard_by.facts(), "kc", leading=True).stages
+    assert (stage.desired, stage.manner.bins) == (None, 64)
+
+
+def test_a_manner_behind_a_number_that_is_not_in_force_yet_keeps_that_number(application: Application) -> None:
+    application.heard_by.scale(ScaleRequest(stage=STAGE, replicas=1))
+    application.heard_by.scale(ScaleRequest(stage=STAGE, manner=Manner(bins=64)))
+    application.run(2.0)
+    assert application.heard_by.facts().desired(STAGE) == 1
 
 
 def test_the_client_gives_the_reason_of_a_refusal(client: CoordinatorClient) -> None:

@@ -16,7 +16,7 @@ from tests.unit.towpath.coordinator.application import STAGE, Application
 from towpath.coordinator.client import CoordinatorClient
 from towpath.coordinator.errors import RefusedError
 from towpath.coordinator.http import application as http_application
-from towpath.launch import Pipeline, Program
+from towpath.launch import Pipeline, ProcessState, Program
 from towpath.launch.beside import beside
 from towpath.launch.follow import Follower
 from towpath.stage.background import at_once
@@ -187,3 +187,12 @@ def test_replicas_that_will_own_nothing_are_told_of_once(
     follower.look([])
     follower.look([])
     assert said == [f"count has {tasks} tasks: 2 of {tasks + 2} replicas will own none"]
+
+
+def test_an_application_survives_a_replica_as_long_as_others_of_its_stage_run(follower: Follower) -> None:
+    def states(of_one: str) -> list[ProcessState]:
+        return [ProcessState("count-0", "EXITED", 0, 1), ProcessState("count-1", of_one, 7, 1)]
+
+    assert follower.survives("count-0", states("RUNNING"))
+    assert not follower.survives("count-0", states("EXITED"))
+    assert not follower.survives("coordinator", states("RUNNING"))

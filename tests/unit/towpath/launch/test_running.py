@@ -10,7 +10,7 @@ import pytest
 
 from towpath.errors import SettingsError
 from towpath.launch import Pipeline, ProcessState
-from towpath.launch.running import Running, _report_change, run_coordinated
+from towpath.launch.running import LAST_LINES, Running, _report_change, last_lines, run_coordinated
 from towpath.query.loading import load_query
 
 
@@ -60,3 +60,11 @@ def test_a_run_directory_that_cannot_be_made_is_a_wrong_setting(tmp_path: Path) 
     (tmp_path / "file").touch()
     with pytest.raises(SettingsError, match=r"--run-dir .*file/run.* can't be made .*name another directory"):
         Pipeline([], tmp_path / "file" / "run").start()
+
+
+def test_the_reason_of_a_stage_is_told_also_when_its_state_manager_has_the_last_word() -> None:
+    others = [f"statemgr | line {number}" for number in range(20)]
+    log = ["stage    | earlier", "stage    | stopped: the disk is full", *others]
+    assert last_lines(log) == ["stage    | stopped: the disk is full", *others[-LAST_LINES:]]
+    assert last_lines(others) == others[-LAST_LINES:]
+    assert last_lines(["stopped: at once"]) == ["stopped: at once"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+import structlog
 
 from statemgr.errors import (
     InputLostError,
@@ -293,6 +295,18 @@ def test_an_input_made_anew_while_the_replica_runs_is_noticed_too() -> None:
     driver.kafka.fail_next("commit", ProducerLostError("no answer"), client="count-0")
     with pytest.raises(InputLostError, match=r"bids\[0\] was made anew"):
         driver.run_until_idle()
+
+
+def test_a_sink_made_anew_while_the_replica_runs_is_told() -> None:
+    driver = counting([1, 1, 1])
+    driver.kafka.recreate(SINK)
+    driver.kafka.fail_next("commit", ProducerLostError("no answer"), client="count-0")
+    driver.pipe(SOURCE, bids([1]), partition=0)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET))
+    with structlog.testing.capture_logs() as logs:
+        driver.run_until_idle()
+    told = [line for line in logs if line["event"].startswith("topic was deleted")]
+    assert [line["topic"] for line in told] == [SINK]
 
 
 def test_a_changelog_made_anew_while_the_replica_runs_voids_the_store() -> None:

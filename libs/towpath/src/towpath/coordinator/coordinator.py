@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 import structlog
 
 from statemgr.clock import Clock
-from statemgr.control.records import Desired
+from statemgr.control.records import Desired, Manner
 from statemgr.control.view import ControlView
 from statemgr.errors import KafkaUnavailableError, ProducerLostError, RestoreStalledError, RetryableKafkaError
 from statemgr.kafka.ports import Kafka
@@ -214,8 +214,11 @@ class Coordinator:
         with self.lock:
             self._require_leading()
             stage = request.stage
-            manner = request.manner or self._wishes.manner(stage) or self.facts().manner(stage)
-            wanted = Desired(stage, request.replicas, manner, self._leadership.term)
+            before = self._wishes.newest(stage) or self.view.desired.get(stage)
+            manner = request.manner or (before.manner if before is not None else Manner())
+            as_before = "replicas" not in request.model_fields_set
+            replicas = before.replicas if as_before and before is not None else request.replicas
+            wanted = Desired(stage, replicas, manner, self._leadership.term)
             return self._wishes.add(wanted, self._memory.pinned(stage))
 
     def move(self, request: MoveRequest) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from statemgr.clock import Clock
 from towpath.coordinator import views
+from towpath.coordinator.body_limit import BodyLimit
 from towpath.coordinator.coordinator import Coordinator
 from towpath.coordinator.errors import CoordinatorError, NotLeadingError, RefusedError
 from towpath.coordinator.messages import (
@@ -24,6 +26,9 @@ LOG_TIMEOUT_S = 12.0
 """A request is logged by the next turn and read back by the one after, 50 ms later at rest. A fence that is under way
 may take 5 s, and a stopped writer's open transaction hides the log from readers for 10 s."""
 
+MOST_BYTES = 1024 * 1024
+"""Of a request. A heartbeat with a thousand tasks under way has a fourth of it."""
+
 _STATUS: dict[type[CoordinatorError], int] = {RefusedError: 422, NotLeadingError: 503}
 
 
@@ -37,6 +42,8 @@ def application(coordinator: Coordinator, clock: Clock, stall_s: float) -> FastA
     """
     app = FastAPI(title=f"Towpath coordinator of {coordinator.app}", version="1")
     app.add_exception_handler(CoordinatorError, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_middleware(BodyLimit, most=MOST_BYTES)
     _add_heartbeats(app, coordinator)
     _add_requests(app, coordinator)
     _add_views(app, coordinator)
@@ -48,6 +55,13 @@ def _refused(_: Request, error: Exception) -> Response:
     """One line for the operator, as everywhere."""
     status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
     return JSONResponse({"detail": str(error)}, status_code=status)
+
+
+def _invalid(_: Request, error: Exception) -> Response:
+    """What is wrong with a request, without what it held: that need not be anything that JSON can say."""
+    found = error.errors() if isinstance(error, RequestValidationError) else []
+    wrong = [f"{'.'.join(map(str, each['loc'][1:])) or 'body'}: {each['msg']}" for each in found]
+    return JSONResponse({"detail": "; ".join(wrong)}, status_code=422)
 
 
 def _add_heartbeats(app: FastAPI, coordinator: Coordinator) -> None:

@@ -23,8 +23,12 @@ class Message(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
+MOST_REPLICAS = 1000
+"""Of a stage; a launcher starts as many as are asked for."""
+
+
 class _Request(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class TaskReport(Message):
@@ -122,12 +126,12 @@ class ScaleRequest(_Request):
 
     Attributes:
         stage: which.
-        replicas: how many own tasks; None: all that there are.
+        replicas: how many own tasks; left out: as before; None: all that there are.
         manner: how state travels; None: as before.
     """
 
     stage: str
-    replicas: int | None = Field(default=None, ge=1)
+    replicas: int | None = Field(default=None, ge=1, le=MOST_REPLICAS)
     manner: MannerField | None = None
 
 

@@ -66,10 +66,10 @@ class Wishes:
         self._waiting.append(wish)
         return wish
 
-    def manner(self, stage: str) -> Manner | None:
-        """How a stage's state shall travel by the newest of them; None: none says so."""
+    def newest(self, stage: str) -> Desired | None:
+        """What the newest of them wants of a stage; None: none is about it."""
         wanted = [wish.record for wish in (*self._logged, *self._waiting) if wish.record.stage == stage]
-        return wanted[-1].manner if wanted else None
+        return wanted[-1] if wanted else None
 
     def outlive(self, task: TaskId) -> None:
         """An owner was asked for now: none of those that were taken before ends that."""

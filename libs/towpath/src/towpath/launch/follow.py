@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from statemgr.migration.ports import Pending, Spawn
 from towpath.coordinator.client import CoordinatorClient
@@ -55,6 +55,14 @@ class Follower:
     def leaving(self) -> frozenset[str]:
         """Replicas that were asked to leave; their ends are no failures."""
         return frozenset(self._leaving)
+
+    def survives(self, name: str, states: Sequence[ProcessState]) -> bool:
+        """Whether the application goes on without this replica: others of its stage are there to take its tasks."""
+        stage = next((program.stage for program in self._pipeline.programs if program.name == name), None)
+        others = (
+            {program.name for program in self._pipeline.programs if program.stage == stage} - {name} - self._leaving
+        )
+        return any(state.name in others and not state.stopped for state in states)
 
     def look(self, states: list[ProcessState]) -> None:
         """Bring the processes a step nearer to what is wanted.
@@ -121,7 +129,7 @@ class Follower:
     def _forget_gone(self, states: list[ProcessState]) -> None:
         for state in states:
             if state.name in self._leaving and state.stopped:
-                self._say(f"{state.name} has left with status {state.exit_status}")
+                self._say(f"{state.name} {_left(state.exit_status)}")
                 self._pipeline.remove(state.name)
                 self._leaving.discard(state.name)
 
@@ -137,3 +145,7 @@ class Follower:
             self._say("the coordinator answers again")
         self._reached = True
         return topology
+
+
+def _left(exit_status: int) -> str:
+    return f"has left with status {exit_status}" if exit_status >= 0 else "was ended by a signal before it could leave"

@@ -20,6 +20,8 @@ LOOK_S = 0.5
 """How often the processes' states are looked at."""
 
 LAST_LINES = 5
+REASON, REASON_WITHIN = "stopped: ", 200
+"""How a stage's last word begins, and how far from the end of the log it may be."""
 
 
 @dataclass
@@ -35,6 +37,7 @@ class Running:
         run_dir: directory of logs and control files.
         stop: set to end.
         say: tells the operator.
+        ended: process that ended for good → its exit status.
         told: process → id of the run that the operator was told of last.
     """
 
@@ -46,6 +49,7 @@ class Running:
     run_dir: Path
     stop: threading.Event
     say: Callable[[str], None]
+    ended: dict[str, int] = field(default_factory=dict)
     told: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -100,11 +104,14 @@ def _watch(running: Running, pipeline: Pipeline, follower: Follower | None) -> i
         leaving = follower.leaving if follower is not None else frozenset()
         for state in states:
             _report_change(running, state)
-            if state.given_up and state.name not in leaving:
-                return _report_end(running, pipeline, state)
+            if state.given_up and state.name not in leaving and state.name not in running.ended:
+                _report_end(running, pipeline, state)
+                if follower is None or not follower.survives(state.name, states):
+                    return state.exit_status or 1
+                running.say("the others of its stage take over its tasks; towpath run again starts it again")
         if follower is not None:
             follower.look(states)
-    return 0
+    return max(running.ended.values(), default=0)
 
 
 def _report_change(running: Running, state: ProcessState) -> None:
@@ -117,12 +124,19 @@ def _report_change(running: Running, state: ProcessState) -> None:
     running.told[state.name] = state.pid
 
 
-def _report_end(running: Running, pipeline: Pipeline, state: ProcessState) -> int:
-    lines = pipeline.log_file(state.name).read_text(encoding="utf-8", errors="replace").splitlines()
+def _report_end(running: Running, pipeline: Pipeline, state: ProcessState) -> None:
+    running.ended[state.name] = state.exit_status
     running.say(f"{state.name} ended with status {state.exit_status}; its last lines:")
-    for line in lines[-LAST_LINES:]:
+    text = pipeline.log_file(state.name).read_text(encoding="utf-8", errors="replace")
+    for line in last_lines(text.splitlines()):
         running.say(f"  {line}")
-    return state.exit_status or 1
+
+
+def last_lines(lines: Sequence[str]) -> list[str]:
+    """The end of a log, and before it the reason that a stage gave for its end: its state manager has the last word."""
+    earlier, last = lines[-REASON_WITHIN:-LAST_LINES], list(lines[-LAST_LINES:])
+    reasons = [line for line in earlier if REASON in line]
+    return reasons[-1:] + last
 
 
 def _checked(port: int) -> int:

@@ -47,6 +47,10 @@ class Topics:
         """Number of the stage's tasks."""
         return input_partitions(self.plan, self.infos)
 
+    def made_anew(self, now: Topics) -> list[str]:
+        """Names of those that by now are others of the same name: what these held is gone."""
+        return [name for name, info in self.infos.items() if now.infos[name].topic_id != info.topic_id]
+
     def inputs_of(self, partition: int) -> list[TopicPartition]:
         """Input partitions of a task; a topic with fewer partitions than the stage has tasks gives it none."""
         return [

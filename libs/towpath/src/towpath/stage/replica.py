@@ -231,7 +231,9 @@ class Replica:
         self._transactor.fence(self._controls.stopping)
         self._machine.to(Phase.RESTORING)
         if again:  # a topic that was made anew may be why ownership was lost
-            topics = self._prepare()
+            before, topics = topics, self._prepare()
+            for name in before.made_anew(topics):
+                log.warning("topic was deleted and is there anew, without what it held", topic=name)
         self._topics = topics
         if self._coordinated is None:
             self._acquire_planned(topics)
