@@ -35,3 +35,8 @@ def test_counts_are_whole_numbers_by_stage() -> None:
 def test_a_count_that_is_no_whole_number_is_named_with_an_example(pair: str) -> None:
     with pytest.raises(SettingsError, match=r"--replicas count=.*: expected a whole number, e\.g\. count=2"):
         parse_counts([pair], "--replicas")
+
+
+def test_two_numbers_for_one_stage_are_refused() -> None:
+    with pytest.raises(SettingsError, match=r"scale: count is named 2 times; say one number for it"):
+        parse_counts(["count=1", "source=1", "count=2"], "scale")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -60,9 +61,13 @@ def parse_counts(pairs: Sequence[str] | None, option: str) -> dict[str, int]:
     """``stage=count`` pairs.
 
     Raises:
-        SettingsError: a pair is not of that form.
+        SettingsError: a pair is not of that form, or there are two for a stage.
     """
     counts: dict[str, int] = {}
+    named = Counter(pair.partition("=")[0] for pair in pairs or ())
+    for name, times in named.items():
+        if times > 1:
+            raise SettingsError(f"{option}: {name} is named {times} times; say one number for it")
     for name, value in parse_pairs(pairs, option).items():
         if not isinstance(value, int) or isinstance(value, bool):
             raise SettingsError(f"{option} {name}={value}: expected a whole number, e.g. {name}=2")
