@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from statemgr.control.records import Desired, Manner
+from statemgr.control.records import Desired
 from statemgr.types import TaskId
 from towpath.coordinator.control_writer import ControlWriter
 from towpath.coordinator.errors import NotLeadingError, RefusedError
