@@ -9,7 +9,7 @@ import pytest
 
 from statemgr.errors import KafkaUnavailableError
 from statemgr.kafka.ports import Bounds
-from statemgr.kafka.requests import Requests
+from statemgr.kafka.requests import Requests, unavailable
 from statemgr.types import TopicPartition
 
 PARTITION = TopicPartition("log", 0)
@@ -52,3 +52,14 @@ def test_an_answer_without_offsets_is_no_empty_log_but_asked_for_again(first):
 def test_without_offsets_before_the_deadline_the_bounds_are_unknown():
     with pytest.raises(KafkaUnavailableError, match="no offsets in the answer"):
         requests_to([NO_OFFSET]).bounds(PARTITION, 0.1)
+
+
+def test_an_address_that_does_not_answer_is_to_be_checked():
+    error = unavailable("connecting", 2.0, NOWHERE, TimeoutError())
+    assert "no answer from Kafka at 127.0.0.1:1 within 2 s (TimeoutError); check that a broker runs there" in str(error)
+
+
+def test_a_name_that_does_not_resolve_is_the_cause_of_no_answer(monkeypatch):
+    monkeypatch.setattr("statemgr.kafka.requests.unresolved", lambda _: {"nosuchhost": "Name or service not known"})
+    error = unavailable("connecting", 2.0, "127.0.0.1:1,nosuchhost:9092", TimeoutError())
+    assert "the name nosuchhost does not resolve (Name or service not known): correct the address" in str(error)

@@ -54,8 +54,8 @@ def run(tmp_path) -> Iterator:
     """Starts commands."""
     started: list[Command] = []
 
-    def start(*options: str) -> Command:
-        started.append(Command(tmp_path / f"a{len(started)}", *options))
+    def start(*options: str, bootstrap: str = NOTHING_LISTENS) -> Command:
+        started.append(Command(tmp_path / f"a{len(started)}", *options, bootstrap=bootstrap))
         return started[-1]
 
     yield start
@@ -74,7 +74,8 @@ def test_what_is_wrong_is_said_in_one_line(run, tmp_path):
         port = str(taken.getsockname()[1])
         cases = {
             run("--port", port): f"can't listen at 127.0.0.1:{port}: is the port in use",
-            run("--coordinator", "localhost:8080"): "--coordinator localhost:8080: expected a URL, e.g. http://",
+            run("--coordinator", "ftp://localhost"): "--coordinator ftp://localhost: expected a URL, e.g. http://",
+            run(bootstrap="localhost"): "Kafka bootstrap server 'localhost': expected host:port",
             run("--kafka-config", str(properties)): "client.properties, line 1: expected key=value",
             run("--kafka-config", str(refused)): "Kafka client settings (from ",
         }

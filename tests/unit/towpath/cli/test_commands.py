@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 import towpath.stage.service
 from statemgr.errors import KafkaUnavailableError
+from statemgr.testing.kafka import FakeKafka
 from towpath.cli import app, main
 from towpath.errors import SettingsError, StageStoppedError
 from towpath.launch.programs import programs_of
@@ -100,11 +102,18 @@ def test_a_stage_of_a_fixed_size_asks_no_coordinator_that_the_environment_names(
 @pytest.mark.parametrize(
     ("arguments", "status", "text"),
     [
-        (["stage", QUERY, "--stage", "count", "-o", "nonsense=1"], 2, "nonsense"),
+        (["stage", QUERY, "--stage", "count", "-o", "nonsense=1"], 2, "nonsense: no such setting"),
         (["stage", QUERY, "--stage", "count", "-o", "nonsense"], 2, "--option 'nonsense': expected name=value"),
         (["stage", QUERY, "--stage", "count", "--guarantee", "twice"], 2, "guarantee"),
         (["stage", QUERY, "--stage", "count", "--replica-index", "5"], 2, "replica index 5"),
         (["stage", QUERY, "--stage", "counter"], 2, "has no stage 'counter'; its stages: source, count"),
+        (["plan", "key_count"], 2, "there is no module 'key_count'; did you mean 'queries.key_count'?"),
+        (
+            ["topics", QUERY, "--bootstrap", "localhost"],
+            2,
+            "server 'localhost': expected host:port, e.g.",
+        ),
+        (["run", QUERY, "--bootstrap", "localhost"], 2, "server 'localhost': expected host:port, e.g."),
         (["plan", "queries.key_cuont"], 2, "there is no module 'queries.key_cuont'"),
         (["plan", QUERY, "--format", "svg"], 2, "--format svg: expected one of text, json, mermaid"),
         (["plan", QUERY, "--set", "partition=3"], 2, "no setting 'partition'"),
@@ -187,3 +196,26 @@ def test_run_waits_for_the_broker_as_long_as_the_setting_says(
     monkeypatch.setattr("towpath.launch.topics.prepare_query_topics", prepare)
     assert error_of(monkeypatch, capsys, "run", QUERY, "-o", "wait_s=4")[0] == 1
     assert waits == [4.0]
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    result = run("--version")
+    assert (result.exit_code, result.output) == (0, f"towpath {version('towpath')}\n")
+
+
+def test_topics_names_the_wait_that_was_asked_for() -> None:
+    result = run("topics", QUERY, "--bootstrap", "127.0.0.1:1", "--wait-s", "0.2", "--source-partitions", "4")
+    assert isinstance(result.exception, KafkaUnavailableError)
+    assert "no answer from Kafka at 127.0.0.1:1 within 0.2 s" in str(result.exception)
+
+
+def test_topics_notes_a_source_that_exists_with_another_number_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka = FakeKafka()
+    monkeypatch.setattr("towpath.stage.connect.connect", lambda *_: kafka)
+    created = run("topics", QUERY, "--source-partitions", "8")
+    assert (created.exit_code, created.stderr) == (0, "")
+    result = run("topics", QUERY, "--source-partitions", "4")
+    assert result.exit_code == 0
+    assert result.stdout == created.stdout
+    (note,) = result.stderr.splitlines()
+    assert note.startswith("note: topic nexmark-events exists with 8 partitions and is left as it is")

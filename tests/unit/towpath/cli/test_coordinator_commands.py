@@ -84,6 +84,15 @@ def test_without_a_coordinator_one_line_says_what_to_do(arguments: list[str]) ->
     assert "\n" not in str(result.exception)
 
 
+def test_host_and_port_of_the_coordinator_are_enough(served: Served) -> None:
+    address = served.url.removeprefix("http://")
+    by_option = CliRunner().invoke(app, ["tasks", "--json", "--coordinator", address])
+    by_environment = CliRunner().invoke(app, ["tasks", "--json"], env={"TOWPATH_COORDINATOR": address})
+    assert by_option.exit_code == by_environment.exit_code == 0
+    assert "count/0" in by_option.output
+    assert "count/0" in by_environment.output
+
+
 def test_tasks_are_listed_for_people_and_for_programs(served: Served) -> None:
     assert "count/0" in run(served, "tasks").output
     found = json.loads(run(served, "tasks", "--json").output)
@@ -139,8 +148,11 @@ def test_moving_a_task_waits_if_asked_and_shows_among_the_migrations(served: Ser
         (["scale", "count"], SettingsError, "expected name=value"),
         (["scale", "count=0"], SettingsError, "at least one replica"),
         (["scale", "cuont=2"], RefusedError, "did you mean 'count'"),
-        (["scale", "count=2", "--strategy", "magic"], SettingsError, "Invalid enum value 'magic'"),
-        (["scale", "count=2", "--set", "pace=1"], SettingsError, "switches: strategy, priority"),
+        (["scale", "count=2", "--strategy", "magic"], SettingsError, r"no strategy 'magic' \(known: restart, replay,"),
+        (["scale", "count=2", "--strategy", "hybird"], SettingsError, r"'hybird'; did you mean 'hybrid'\? \(known: "),
+        (["scale", "count=2", "--set", "pacng=1"], SettingsError, r"'pacng'; did you mean 'pacing'\? \(known: "),
+        (["scale", "count=2", "--set", "strategy=1"], SettingsError, "no strategy '1'"),
+        (["scale", "count=2", "--set", "pacing=2"], SettingsError, "pacing=2 must be above 0"),
         (["move", "count-3", "count-1"], SettingsError, "expected stage/partition"),
         (["move", "count/9", "count-1"], RefusedError, "no task count/9"),
     ],

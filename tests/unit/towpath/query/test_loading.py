@@ -30,7 +30,9 @@ def test_settings_are_text_or_values_and_become_arguments_of_build():
     ("name", "settings", "message"),
     [
         ("queries.keycount", None, r"there is no module 'queries.keycount'; did you mean 'queries.key_count'\?"),
-        ("nothing_like_it", None, "there is no module 'nothing_like_it'"),
+        ("nothing_like_it", None, "there is no module 'nothing_like_it'$"),
+        ("key_count", None, r"there is no module 'key_count'; did you mean 'queries.key_count'\?"),
+        ("q0", None, r"there is no module 'q0'; did you mean 'queries.q0'\?"),
         ("queries/key_count.py", None, "write it as `package.module`, not as a path"),
         ("queries.nexmark_schema", None, "module 'queries.nexmark_schema' has no query"),
         ("queries.key_count:quer", None, r"has no 'quer'; did you mean 'query'\?"),

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from statemgr.control.records import Layer
+from statemgr.errors import StoreLockedError
 from statemgr.migration.layered import begin
 from statemgr.store import RocksBackend, RocksSettings, StoreMeta
 from statemgr.types import TaskId
@@ -63,6 +65,14 @@ def test_a_part_of_a_task_is_no_dump(tmp_path: Path) -> None:
     write_store(tmp_path / APP / "count-0", meta("T", 9, 200))
     write_store(tmp_path / APP / "count-1", meta("T", 12, 300, epoch=2), complete=False)
     with pytest.raises(SettingsError, match=r"count/0 had only a part of its state .* start the stage again"):
+        dump_state(count_stage(), tmp_path, tmp_path / "dump.parquet")
+
+
+def test_a_stage_that_runs_is_to_be_stopped_first(tmp_path: Path) -> None:
+    write_store(tmp_path / APP / "count-0", meta("T", 9, 200))
+    backend = RocksBackend(tmp_path / APP / "count-0", RocksSettings())
+    backend.open(TASK, STATIC_EPOCH)
+    with closing(backend), pytest.raises(StoreLockedError, match=r"count still runs, .* count/0 locked: stop it first"):
         dump_state(count_stage(), tmp_path, tmp_path / "dump.parquet")
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from towpath.coordinator.settings import load_coordinator_settings
 from towpath.errors import SettingsError
 from towpath.stage.settings import Guarantee, load_settings, read_properties
 
@@ -36,6 +37,15 @@ def test_one_line_names_every_wrong_setting() -> None:
     assert text.startswith("wrong settings: ")
     for name in ("guarantee", "memory_mb", "comit_interval_ms"):
         assert name in text
+
+
+def test_a_setting_that_does_not_exist_is_said_so_with_the_nearest() -> None:
+    with pytest.raises(
+        SettingsError, match=r"such setting; did you mean 'commit_interval_ms'\?; nonsense: no such set"
+    ):
+        load_settings({**REQUIRED, "comit_interval_ms": 5, "nonsense": 1})
+    with pytest.raises(SettingsError, match=r"silence: no such setting; did you mean 'silence_s'\?"):
+        load_coordinator_settings({"query": "queries.key_count", "silence": 5})
 
 
 def test_a_wrong_variable_of_the_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

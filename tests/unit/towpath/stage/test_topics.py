@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 import pytest
@@ -141,6 +141,35 @@ def test_no_broker_is_waited_for_until_the_deadline(kafka: FakeKafka, clock: Man
     with pytest.raises(KafkaUnavailableError, match=r"127\.0\.0\.1:9092"):
         prepare(kafka, clock)
     assert 5.0 <= clock.monotonic_s() < 6.0
+
+
+class SilentAdmin:
+    """Of a broker that does not answer: every call takes the whole time that it is given."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+
+    def describe(self, names: Sequence[str], timeout_s: float) -> dict[str, TopicInfo]:
+        self._clock.advance(timeout_s)
+        raise KafkaUnavailableError(f"no answer within {timeout_s:g} s")
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "text"),
+    [
+        (3.0, "no answer within 3 s"),
+        (5.0, "no answer within 5 s"),
+        (5.4, "waited 5.4 s for broker and topics; no answer within 5 s"),
+        (7.0, "waited 7 s for broker and topics; no answer within 1.5 s"),
+    ],
+)
+def test_the_wait_is_as_long_as_asked_for_and_named_so(clock: ManualClock, wait_s: float, text: str) -> None:
+    with pytest.raises(KafkaUnavailableError, match=f"^{text}$"):
+        prepare_topics(
+            cast(Any, SilentAdmin(clock)), count_stage(), replication=1, wait_s=wait_s, stop=lambda: False,
+            pause=clock.advance, monotonic_s=clock.monotonic_s,
+        )  # fmt: skip
+    assert wait_s - 0.5 < clock.monotonic_s() <= wait_s
 
 
 def test_a_broker_that_comes_back_is_enough(kafka: FakeKafka, clock: ManualClock) -> None:

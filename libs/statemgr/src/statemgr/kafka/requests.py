@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
+from statemgr.addresses import parse_servers, unresolved
 from statemgr.errors import KafkaRefusedError, KafkaUnavailableError, StateError, TopicMissingError
 from statemgr.kafka.classify import Reaction, Source, classify
 from statemgr.kafka.ports import Bounds, Committed
@@ -168,9 +169,16 @@ def settle(futures: Mapping[K, Future[T]], timeout_s: float) -> tuple[dict[K, T]
 def unavailable(what: str, timeout_s: float, bootstrap: str, cause: BaseException) -> KafkaUnavailableError:
     """The error of a deadline that has passed."""
     return KafkaUnavailableError(
-        f"{what}: no answer from Kafka at {bootstrap} within {timeout_s:g} s ({_text(cause)}); "
-        "check that a broker runs there and that its advertised address can be reached from here"
+        f"{what}: no answer from Kafka at {bootstrap} within {timeout_s:g} s ({_text(cause)}); {_remedy(bootstrap)}"
     )
+
+
+def _remedy(bootstrap: str) -> str:
+    """The client itself reports names that do not resolve as time-outs."""
+    with contextlib.suppress(ValueError):
+        for host, reason in unresolved(parse_servers(bootstrap)).items():
+            return f"the name {host} does not resolve ({reason}): correct the address, or the name service"
+    return "check that a broker runs there and that its advertised address can be reached from here"
 
 
 def named(what: str, error: KafkaError, bootstrap: str) -> StateError:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import structlog
 from confluent_kafka import KafkaException
 
+from statemgr.addresses import coordinator_url, parse_servers
 from statemgr.clock import SystemClock
 from statemgr.control.log import ControlReader
 from statemgr.errors import StateError
@@ -70,7 +71,7 @@ class ServeSettings:
         host: address to listen at.
         port: port to listen at; 0: a free one.
         advertise: host under which others reach it; empty: ``host``, or this machine's name if that is any.
-        coordinator: URL of the coordinator; empty: there is none.
+        coordinator: URL of the coordinator, or its host:port; empty: there is none.
         linger_s: after SIGTERM, longest time to serve copies that others may still need; 0: leave at once.
     """
 
@@ -97,7 +98,7 @@ def serve(settings: ServeSettings) -> None:
     """Serve a replica's copies until SIGTERM.
 
     Raises:
-        ServeError: directory, address, Kafka properties or the coordinator's URL are wrong.
+        ServeError: directory, addresses, Kafka properties or the coordinator's URL are wrong.
         CodecError: the control log can't be understood (R19).
     """
     configure_logging(app=settings.app, replica=settings.replica)
@@ -137,7 +138,8 @@ class _StateManager:
         self._tail.start()
         write_endpoint(self._directory, endpoint)
         if self._settings.coordinator:
-            Heartbeats(self._settings.coordinator, self._settings.replica, endpoint.address).start(self._over)
+            url = coordinator_url(self._settings.coordinator)
+            Heartbeats(url, self._settings.replica, endpoint.address).start(self._over)
         log.info("serving", address=endpoint.address, directory=str(self._directory))
         try:
             self._until_asked()
@@ -198,6 +200,7 @@ class _StateManager:
 def _kafka(settings: ServeSettings) -> ConfluentKafka:
     origin = f" (from {settings.kafka_config})" if settings.kafka_config is not None else ""
     try:
+        parse_servers(settings.bootstrap)
         kafka = ConfluentKafka(settings.bootstrap, read_properties(settings.kafka_config))
         kafka.admin()
     except KafkaException as error:
@@ -224,6 +227,6 @@ def _listen(service: StateService, settings: ServeSettings) -> StateServer:
 
 
 def _check_url(url: str) -> None:
-    parts = urlsplit(url)
+    parts = urlsplit(coordinator_url(url))
     if url and (parts.scheme not in {"http", "https"} or not parts.netloc):
         raise ServeError(f"--coordinator {url}: expected a URL, e.g. http://127.0.0.1:8080")

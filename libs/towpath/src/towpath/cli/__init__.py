@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 
@@ -41,8 +43,18 @@ app.command()(tasks)
 app.command()(topics)
 
 
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"towpath {version('towpath')}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    tell_version: Annotated[
+        bool, typer.Option("--version", help="Print the version", callback=_tell_version, is_eager=True)
+    ] = False,
+) -> None:
     """Stateful stream pipelines on Kafka that change size without a pause."""
 
 

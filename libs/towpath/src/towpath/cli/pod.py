@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from statemgr.addresses import coordinator_url
 from towpath.cli.options import (
     DEFAULT_BOOTSTRAP,
     BootstrapOption,
@@ -70,7 +71,7 @@ def pod(
         query=query,
         query_settings=set_ or (),
         stage=stage,
-        coordinator=coordinator,
+        coordinator=coordinator_url(coordinator),
         replica=replica or socket.gethostname(),
         bootstrap=bootstrap or DEFAULT_BOOTSTRAP,
         state_dir=state_dir or DEFAULT_STATE_DIR,

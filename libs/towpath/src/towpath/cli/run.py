@@ -74,8 +74,9 @@ def run(
     running.counts  # noqa: B018 - what is wrong with the numbers is said before anything starts
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+    kafka = connect(settings.bootstrap, settings.kafka_config)
     running.say(f"{plan.app}: broker and topics at {settings.bootstrap} (waiting at most {settings.wait_s:g} s)")
-    prepare_query_topics(plan, connect(settings.bootstrap, settings.kafka_config), stop, wait_s=settings.wait_s)
+    prepare_query_topics(plan, kafka, stop, wait_s=settings.wait_s)
     status = run_static(running) if static else run_coordinated(running, coordinator_port)
     running.say(f"{plan.app}: stopped")
     raise typer.Exit(status)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -109,16 +110,27 @@ def _manner(status: StageStatus | None, strategy: str | None, switches: dict[str
     """The stage's manner with what was named changed; None: nothing was."""
     import msgspec
 
-    from statemgr.control.records import Manner
+    from statemgr.control.records import Manner, Strategy
 
     if strategy is None and not switches:
         return None
     before = msgspec.to_builtins(status.manner) if status is not None else {}
     named = switches | ({} if strategy is None else {"strategy": strategy})
+    for name in switches:
+        _check_name("switch", name, Manner.__struct_fields__)
+    if "strategy" in named:
+        _check_name("strategy", str(named["strategy"]), [str(each) for each in Strategy])
     try:
         return msgspec.convert(before | named, Manner)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"how state travels: {error} (switches: {', '.join(Manner.__struct_fields__)})") from error
+        raise SettingsError(f"how state travels: {error}") from error
+
+
+def _check_name(kind: str, name: str, known: Sequence[str]) -> None:
+    from towpath.query.errors import nearest
+
+    if name not in known:
+        raise SettingsError(f"how state travels: no {kind} {name!r}{nearest(name, known)} (known: {', '.join(known)})")
 
 
 def _await_settled(client: CoordinatorClient, stage: str, timeout_s: float) -> StageStatus:

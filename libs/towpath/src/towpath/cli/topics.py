@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import Annotated
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +19,9 @@ from towpath.cli.options import (
     SetOption,
     parse_pairs,
 )
+
+if TYPE_CHECKING:
+    from statemgr.kafka.ports import TopicInfo
 
 
 def topics(
@@ -34,15 +39,32 @@ def topics(
 
     Example: towpath topics queries.key_count --source-partitions 8
     """
-    from towpath.launch.topics import prepare_query_topics
+    from towpath.launch.topics import prepare_query_topics, source_topics
     from towpath.query.loading import load_query
     from towpath.stage.connect import connect
 
+    plan = load_query(query, parse_pairs(set_, "--set"))
+    kafka = connect(bootstrap or DEFAULT_BOOTSTRAP, kafka_config)
+    deadline_s = time.monotonic() + wait_s
+    existing = kafka.admin().describe(source_topics(plan), wait_s)
+    if source_partitions is not None:
+        _note_others(existing.values(), source_partitions)
     names = prepare_query_topics(
-        load_query(query, parse_pairs(set_, "--set")),
-        connect(bootstrap or DEFAULT_BOOTSTRAP, kafka_config),
+        plan,
+        kafka,
         threading.Event(),
-        wait_s=wait_s,
+        wait_s=max(round(deadline_s - time.monotonic(), 1), 0.0),
         source_partitions=source_partitions,
     )
     typer.echo(json.dumps({"topics": names}) if json_ else "\n".join(names))
+
+
+def _note_others(existing: Iterable[TopicInfo], partitions: int) -> None:
+    """Say which source topics stay as they are although another number was asked for."""
+    for topic in existing:
+        if topic.partitions != partitions:
+            typer.echo(
+                f"note: topic {topic.name} exists with {topic.partitions} partitions and is left as it is; "
+                f"--source-partitions {partitions} is for topics that are missing",
+                err=True,
+            )

@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
+from statemgr.addresses import coordinator_url
 from towpath.coordinator.errors import (
     CoordinatorError,
     CoordinatorUnavailableError,
@@ -45,7 +46,7 @@ class CoordinatorClient:
     """One connection to a coordinator; usable from several threads.
 
     Args:
-        url: where the coordinator listens.
+        url: where the coordinator listens; ``host:port`` alone means http.
         timeout_s: for heartbeats and views.
         token: sent as bearer token, for a proxy in front of the coordinator that wants one.
         transport: for tests that serve the application without a socket.
@@ -59,7 +60,7 @@ class CoordinatorClient:
         token: str | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self.url = url.rstrip("/")
+        self.url = coordinator_url(url).rstrip("/")
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         try:
             self._http = httpx.Client(

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from towpath.coordinator.limits import Limits
-from towpath.errors import SettingsError
+from towpath.stage.settings import wrong_settings
 
 _LIMITS = Limits()
 
@@ -66,5 +66,4 @@ def load_coordinator_settings(*layers: Mapping[str, Any]) -> CoordinatorSettings
     try:
         return CoordinatorSettings(**given)
     except ValidationError as error:
-        problems = [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors()]
-        raise SettingsError("wrong settings: " + "; ".join(problems)) from error
+        raise wrong_settings(error, CoordinatorSettings.model_fields) from error

@@ -27,6 +27,9 @@ ATTRIBUTES = ("query", "app")
 BUILDER = "build"
 """The function that makes a module's query with settings."""
 
+COLLECTION = "queries"
+"""Package of queries that is looked through when a module's name comes without its package."""
+
 
 @runtime_checkable
 class Plannable(Protocol):
@@ -74,7 +77,15 @@ def _import(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
             raise QueryLoadError(f"module {name!r} needs {error.name!r}, which is not installed") from error
-        raise QueryLoadError(f"there is no module {name!r}{nearest(name, _siblings(name))}") from error
+        raise QueryLoadError(f"there is no module {name!r}{_hint(name)}") from error
+
+
+def _hint(name: str) -> str:
+    """The module that was meant: the nearest of its package, or the one of that name in :data:`COLLECTION`."""
+    collected = f"{COLLECTION}.{name}"
+    if collected in _siblings(collected):
+        return f"; did you mean {collected!r}?"
+    return nearest(name, _siblings(name))
 
 
 def _siblings(name: str) -> Iterable[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
+from statemgr.addresses import parse_servers
 from statemgr.kafka.confluent import ConfluentKafka
 from towpath.errors import SettingsError
 from towpath.stage.settings import read_properties
@@ -19,8 +20,12 @@ def connect(bootstrap: str, kafka_config: Path | None) -> ConfluentKafka:
         kafka_config: file of further client properties.
 
     Raises:
-        SettingsError: the file can't be read, or the client refuses what stands there.
+        SettingsError: an address lacks its port, the file can't be read, or the client refuses what stands there.
     """
+    try:
+        parse_servers(bootstrap)
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
     properties = read_properties(kafka_config)
     origin = f" (from {kafka_config})" if kafka_config is not None else ""
     try:

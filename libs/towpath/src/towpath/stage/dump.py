@@ -9,9 +9,10 @@ from pathlib import Path
 
 import polars as pl
 
+from statemgr.errors import StoreLockedError
 from statemgr.layout import split_changelog_key
 from statemgr.migration.layered import record_of
-from statemgr.store import RocksBackend, RocksSettings, StoreMeta
+from statemgr.store import RocksBackend, RocksSettings, RocksStore, StoreMeta
 from statemgr.store.directories import stores_under
 from statemgr.types import TaskId
 from towpath.errors import SettingsError
@@ -32,7 +33,7 @@ def dump_state(plan: StagePlan, state_dir: Path, output: Path) -> int:
 
     Raises:
         SettingsError: there are no stores of the stage under ``state_dir``, or only a part of a task's state.
-        StoreLockedError: the stage is running.
+        StoreLockedError: the stage is running; the text says so.
     """
     latest = latest_stores(plan, state_dir)
     if not latest:
@@ -74,7 +75,7 @@ def latest_stores(plan: StagePlan, state_dir: Path) -> dict[TaskId, Found]:
     for stage_dir in sorted((state_dir / plan.app).glob(f"*/{plan.name}")):
         with closing(_backend(stage_dir.parent)) as backend:
             for task, epoch in stores_under(stage_dir.parent):
-                store = backend.open(task, epoch)
+                store = _open(backend, task, epoch)
                 meta = store.meta()
                 if meta is not None and task.stage == plan.name:
                     item = Found(stage_dir.parent, epoch, record_of(store) is None)
@@ -97,7 +98,7 @@ def newest(stores: Mapping[Found, StoreMeta]) -> Found:
 
 
 def _entries(store: Found, task: TaskId, names: dict[int, str]) -> Iterator[tuple[str, int, bytes, str]]:
-    with closing(_backend(store.root)) as backend, backend.open(task, store.epoch).scan() as entries:
+    with closing(_backend(store.root)) as backend, _open(backend, task, store.epoch).scan() as entries:
         for stored, value in entries:
             table, key = split_changelog_key(stored[_BIN_BYTES:])
             if table in names:
@@ -106,3 +107,13 @@ def _entries(store: Found, task: TaskId, names: dict[int, str]) -> Iterator[tupl
 
 def _backend(root: Path) -> RocksBackend:
     return RocksBackend(root, RocksSettings(lock_timeout_s=0.0))
+
+
+def _open(backend: RocksBackend, task: TaskId, epoch: int) -> RocksStore:
+    try:
+        return backend.open(task, epoch)
+    except StoreLockedError as error:
+        raise StoreLockedError(
+            f"stage {task.stage} still runs, and has the store of {task} locked: stop it first (Ctrl-C or SIGTERM of "
+            f"towpath run or its container), then dump its state ({backend.describe(task, epoch)})"
+        ) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from statemgr.kafka import properties
 from statemgr.state import REPLICA_CACHE_ENTRIES
 from towpath.errors import SettingsError
+from towpath.query.errors import nearest
 from towpath.stage.assignment import StaticAssignment
 
 
@@ -97,10 +98,19 @@ def load_settings(*layers: Mapping[str, Any]) -> StageSettings:
             **{name: value for layer in layers for name, value in layer.items() if value is not None}
         )
     except ValidationError as error:
-        problems = [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors()]
-        raise SettingsError("wrong settings: " + "; ".join(problems)) from error
+        raise wrong_settings(error, StageSettings.model_fields) from error
     StaticAssignment(settings.replica_index, settings.replica_count)
     return settings
+
+
+def wrong_settings(error: ValidationError, known: Iterable[str]) -> SettingsError:
+    """One line that names every wrong setting, and for one that does not exist the nearest that does."""
+    problems = []
+    for item in error.errors():
+        name = ".".join(str(part) for part in item["loc"])
+        unknown = item["type"] == "extra_forbidden"
+        problems.append(f"{name}: " + (f"no such setting{nearest(name, known)}" if unknown else item["msg"]))
+    return SettingsError("wrong settings: " + "; ".join(problems))
 
 
 def read_properties(path: Path | None) -> dict[str, str]:

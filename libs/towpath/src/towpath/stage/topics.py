@@ -23,9 +23,10 @@ SOURCE_CONFIG = _APPEND_TIME | _KEEP
 _CHANGELOG = {"cleanup.policy": "compact"}
 
 _CALL_TIMEOUT_S = 5.0
-"""One administration call; at start they repeat until the wait's deadline."""
+"""Longest administration call, so that a stop is heeded; at start they repeat until the wait's deadline."""
 
 _RETRY_S = 0.5
+"""Between two tries, and the shortest time that a call gets."""
 
 
 def created_topics(plan: StagePlan, tasks: int) -> list[TopicSpec]:
@@ -120,34 +121,40 @@ def prepare_topics(
     """Create what is missing, check what exists; wait for broker and source topics until the deadline.
 
     Raises:
-        KafkaUnavailableError: no broker answered in time.
+        KafkaUnavailableError: no broker answered in time; names the whole wait.
         TopicMissingError: a source topic did not appear in time.
         TopicMismatchError: see :func:`check_topic`.
         StopRequestedError: asked to stop while waiting.
     """
     deadline_s = monotonic_s() + wait_s
+
+    def call_s() -> float:
+        return min(_CALL_TIMEOUT_S, max(round(deadline_s - monotonic_s(), 1), _RETRY_S))
+
     while True:
         try:
-            return _prepare_once(admin, plan, replication)
-        except (KafkaUnavailableError, TopicMissingError):
-            if monotonic_s() >= deadline_s:
+            return _prepare_once(admin, plan, replication, call_s)
+        except (KafkaUnavailableError, TopicMissingError) as error:
+            if monotonic_s() + _RETRY_S > deadline_s:
+                if type(error) is KafkaUnavailableError and wait_s > _CALL_TIMEOUT_S:
+                    raise KafkaUnavailableError(f"waited {wait_s:g} s for broker and topics; {error}") from error
                 raise
         if stop():
             raise StopRequestedError("asked to stop while waiting for broker and topics")
         pause(_RETRY_S)
 
 
-def _prepare_once(admin: Admin, plan: StagePlan, replication: int) -> dict[str, TopicInfo]:
+def _prepare_once(admin: Admin, plan: StagePlan, replication: int, call_s: Callable[[], float]) -> dict[str, TopicInfo]:
     given = [item.topic for item in plan.inputs if item.partitions is None]
     given += [item.topic for item in plan.outputs if item.partitions is None]
-    found = admin.describe(given, _CALL_TIMEOUT_S) if given else {}
+    found = admin.describe(given, call_s()) if given else {}
     specs = created_topics(plan, input_partitions(plan, found))
     names = [spec.name for spec in specs]
-    existing = admin.describe(names, _CALL_TIMEOUT_S)
+    existing = admin.describe(names, call_s())
     missing = [spec for spec in specs if spec.name not in existing]
     if missing:
-        admin.create(missing, replication, _CALL_TIMEOUT_S)
-        existing = admin.describe(names, _CALL_TIMEOUT_S)
+        admin.create(missing, replication, call_s())
+        existing = admin.describe(names, call_s())
     for spec in specs:
         if spec.name not in existing:
             raise TopicMissingError(f"topic {spec.name} was created but is not visible yet")
