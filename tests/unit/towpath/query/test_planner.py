@@ -74,8 +74,38 @@ def test_the_source_is_read_with_only_the_fields_that_the_query_uses(query, even
 def test_columns_that_only_the_stage_uses_do_not_cross_the_edge(query, events):
     events.filter(pl.col("type") == "bid").random().stage("next").select("price").sink("out")
     source, following = query.plan().stages
-    assert names(source)[-1] == "keep"
+    assert "keep" in names(source)
     assert following.inputs[0].schema == {"price": pl.Int64}
+
+
+def test_rows_of_a_key_are_merged_before_the_edge_to_a_count(query, events):
+    events.key_by("auction").stage("count").count().sink("out")
+    source, count = query.plan().stages
+    assert names(source)[-1] == "combine"
+    assert names(count) == ["count"]
+
+
+def process(row, state):
+    return [], state
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(lambda keyed: keyed.stage("count").count(emit="each"), id="each"),
+        pytest.param(lambda keyed: keyed.stage("process").process(process, schema=SCHEMA, state=int), id="process"),
+    ],
+)
+def test_rows_stay_apart_where_each_of_them_matters(query, events, build):
+    build(events.key_by("auction")).sink("out")
+    assert all("combine" not in names(stage) for stage in query.plan().stages)
+
+
+def test_rows_stay_apart_where_they_also_go_another_way(query, events):
+    keyed = events.key_by("auction")
+    keyed.stage("count").count().sink("out")
+    keyed.stage("late").count(emit="each").sink("others")
+    assert all("combine" not in names(stage) for stage in query.plan().stages)
 
 
 def test_a_function_on_batches_is_given_every_field(query, events):

@@ -12,7 +12,7 @@ def test_text_says_what_each_stage_reads_does_keeps_and_writes():
             "key_count: bids per auction",
             "  source ×1",
             "    reads   nexmark-events (json): type, auction",
-            "    does    filter → require_key → keep",
+            "    does    filter → require_key → keep → combine",
             "    writes  key_count.source-count (arrow) hash by auction, 8 partitions",
             "  count ×2",
             "    reads   key_count.source-count (arrow): auction",

@@ -20,7 +20,14 @@ from towpath.stage.policy import (
 
 LIMITS = CommitLimits(interval_s=0.1, dirty_entries=100, output_bytes=1000)
 BACKLOG = TransactionFacts(
-    open=True, open_s=0.0, dirty_entries=0, output_bytes=0, backlog=True, outputs_wait=True, stopping=False
+    open=True,
+    open_s=0.0,
+    dirty_entries=0,
+    output_bytes=0,
+    backlog=True,
+    waited_s=0.0,
+    outputs_wait=True,
+    stopping=False,
 )
 AT_LEAST_ONCE = replace(BACKLOG, backlog=False, outputs_wait=False)
 
@@ -33,6 +40,11 @@ AT_LEAST_ONCE = replace(BACKLOG, backlog=False, outputs_wait=False)
         pytest.param(replace(BACKLOG, backlog=False), True, id="light-load-commits-at-once"),
         pytest.param(replace(BACKLOG, open_s=0.1), True, id="interval-reached"),
         pytest.param(replace(BACKLOG, open_s=0.099), False, id="interval-not-reached"),
+        pytest.param(replace(BACKLOG, open_s=0.4, waited_s=5.0), False, id="old-records-may-wait-a-tenth-longer"),
+        pytest.param(replace(BACKLOG, open_s=0.5, waited_s=5.0), True, id="a-tenth-longer-and-no-more"),
+        pytest.param(replace(BACKLOG, open_s=1.0, waited_s=1e9), True, id="never-longer-than-a-second"),
+        pytest.param(replace(BACKLOG, open_s=0.1, waited_s=0.5), True, id="young-records-have-the-interval"),
+        pytest.param(replace(BACKLOG, backlog=False, waited_s=5.0), True, id="old-records-without-backlog-at-once"),
         pytest.param(replace(BACKLOG, dirty_entries=100), True, id="state-limit"),
         pytest.param(replace(BACKLOG, dirty_entries=99), False, id="below-state-limit"),
         pytest.param(replace(BACKLOG, output_bytes=1000), True, id="output-limit"),
@@ -44,6 +56,7 @@ AT_LEAST_ONCE = replace(BACKLOG, backlog=False, outputs_wait=False)
         ),
         pytest.param(AT_LEAST_ONCE, False, id="at-least-once-waits-for-the-interval"),
         pytest.param(replace(AT_LEAST_ONCE, open_s=0.1), True, id="at-least-once-interval"),
+        pytest.param(replace(AT_LEAST_ONCE, open_s=0.1, waited_s=5.0), True, id="at-least-once-without-backlog"),
     ],
 )
 def test_when_a_transaction_ends(facts: TransactionFacts, expected: bool) -> None:

@@ -25,7 +25,7 @@ import polars as pl
 from statemgr.errors import CodecError, RecordTooLargeError
 from towpath.errors import StageStoppedError
 from towpath.operators.json_decode import Decoded, Poison
-from towpath.query.plan import EVENTS, PARTITION, SCHED, SCHED_NEWEST
+from towpath.query.plan import EVENTS, PARTITION, ROWS, SCHED, SCHED_NEWEST
 
 MAGIC = b"TPA1"
 HEADER_BYTES = 8
@@ -33,7 +33,7 @@ HEADER_BYTES = 8
 MAX_FRAME_BYTES = 900_000
 """Largest record value: Kafka's default limit of 1,048,588 bytes a batch, less room for headers and a long key."""
 
-_OPTIONAL: Mapping[str, Any] = {SCHED: pl.Int64(), SCHED_NEWEST: pl.Int64(), EVENTS: pl.Int64()}
+_OPTIONAL: Mapping[str, Any] = {SCHED: pl.Int64(), SCHED_NEWEST: pl.Int64(), EVENTS: pl.Int64(), ROWS: pl.Int64()}
 
 
 def encode_frames(frame: pl.DataFrame, max_bytes: int = MAX_FRAME_BYTES) -> list[bytes]:

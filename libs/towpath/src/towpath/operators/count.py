@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from towpath.operators.keys import key_bytes
+from towpath.operators.weights import events, newest, weight
 from towpath.query.plan import EVENTS, PARTITION, SCHED, SCHED_NEWEST, OperatorContext
 
 _BASE = "__base"
@@ -45,11 +46,9 @@ class KeyedCount:
 
     def _grouped(self, frame: pl.DataFrame) -> pl.DataFrame:
         """One row per distinct key of each task, tasks in blocks."""
-        added = pl.len().cast(pl.Int64)
-        # A sum over ones would be taken group by group, in a way that is not vectorised.
-        totals = [added.alias(_ADDED), (pl.col(EVENTS).sum() if EVENTS in frame.columns else added).alias(EVENTS)]
+        totals = [weight(frame).alias(_ADDED), events(frame).alias(EVENTS)]
         if SCHED in frame.columns:
-            totals += [pl.col(SCHED).min(), _newest(frame).max().alias(SCHED_NEWEST)]
+            totals += [pl.col(SCHED).min(), newest(frame).max().alias(SCHED_NEWEST)]
         return frame.group_by([PARTITION, *self._keys], maintain_order=True).agg(totals).sort(PARTITION)
 
     def _advance(self, groups: pl.DataFrame, context: OperatorContext) -> pl.Series:
@@ -68,9 +67,10 @@ class KeyedCount:
     def _running(self, frame: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
         group = [PARTITION, *self._keys]
         nth = pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over(group).alias(_ADDED)
-        own = [nth, _events(frame).alias(EVENTS)]
+        each = pl.col(EVENTS) if EVENTS in frame.columns else pl.repeat(1, pl.len(), dtype=pl.Int64)
+        own = [nth, each.alias(EVENTS)]
         if SCHED in frame.columns:
-            own.append(_newest(frame).alias(SCHED_NEWEST))
+            own.append(newest(frame).alias(SCHED_NEWEST))
         rows = frame.with_columns(own)
         return rows.join(groups.select(*group, _BASE), on=group, how="left", maintain_order="left")
 
@@ -78,11 +78,3 @@ class KeyedCount:
 def _blocks(groups: pl.DataFrame) -> list[tuple[int, int]]:
     """Partition and number of groups of each task, in order."""
     return groups.group_by(PARTITION, maintain_order=True).len().rows()
-
-
-def _events(frame: pl.DataFrame) -> pl.Expr:
-    return pl.col(EVENTS) if EVENTS in frame.columns else pl.repeat(1, pl.len(), dtype=pl.Int64)
-
-
-def _newest(frame: pl.DataFrame) -> pl.Expr:
-    return pl.coalesce(SCHED_NEWEST, SCHED) if SCHED_NEWEST in frame.columns else pl.col(SCHED)

@@ -13,13 +13,14 @@ Rows travel in Polars frames. Besides the columns of the schema a frame carries 
 ``__partition``           Int32    task the row belongs to; only while a stage processes it
 ``__sched_ms``            Int64    oldest intended emit time of the events behind the row
 ``__sched_newest_ms``     Int64    newest intended emit time (absent: equal to ``__sched_ms``)
-``__events``              Int64    number of source events behind the row (absent: 1)
+``__events``              Int64    number of source events behind the row (absent: ``__rows``)
+``__rows``                Int64    number of rows that were merged into it before an edge (absent: 1)
 ========================  =======  ====================================================================
 
 While a task's state is on its way, ``__partition`` holds the row's number in the batch up to the keyed operator (see
 :mod:`towpath.stage.gate`); a step that comes before it only carries the column.
 
-An inner edge carries all but ``__partition``; a sink writes them as ``sched_ms``, ``sched_newest_ms``, ``events``.
+An inner edge carries all but ``__partition``; a sink writes ``sched_ms``, ``sched_newest_ms`` and ``events``.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ PARTITION = "__partition"
 SCHED = "__sched_ms"
 SCHED_NEWEST = "__sched_newest_ms"
 EVENTS = "__events"
+ROWS = "__rows"
 RESERVED_PREFIX = "__"
 
 

@@ -11,7 +11,7 @@ from towpath.query.errors import QueryError
 from towpath.query.graph import Cut, Graph, Sink, Source
 from towpath.query.plan import Edge, Format, InputPlan, OperatorPlan, OutputPlan, QueryPlan, StagePlan
 from towpath.query.sections import Exit, Section, cut_graph, output_topic
-from towpath.query.steps import KeepStep, Step
+from towpath.query.steps import CombineStep, CountStep, KeepStep, Step
 
 
 def plan_graph(graph: Graph, app: str, description: str = "") -> QueryPlan:
@@ -24,7 +24,8 @@ def plan_graph(graph: Graph, app: str, description: str = "") -> QueryPlan:
     needed = _needed_columns(sections)
     if not _gives_the_same(sections, needed):
         needed = {section.name: set(visible(section.head.schema)) for section in sections}
-    return QueryPlan(app, tuple(_stage(section, needed, app) for section in sections), description)
+    stages = (_stage(section, needed, _combiner(section, sections), app) for section in sections)
+    return QueryPlan(app, tuple(stages), description)
 
 
 def _needed_columns(sections: list[Section]) -> dict[str, set[str]]:
@@ -61,6 +62,17 @@ def _steps(section: Section, needed: Mapping[str, set[str]]) -> list[Step]:
     return steps
 
 
+def _combiner(section: Section, sections: list[Section]) -> CombineStep | None:
+    """What merges rows at the stage's end, where they go by their key to a step that knows of merged ones."""
+    match section.exits:
+        case (Cut(edge=Edge.HASH) as cut,):
+            (behind,) = (each for each in sections if each.head is cut)
+            first = behind.steps[0].step if behind.steps else None
+            return first.combiner() if isinstance(first, CountStep) and first.keys == cut.keys else None
+        case _:
+            return None
+
+
 def _gives_the_same(sections: list[Section], needed: Mapping[str, set[str]]) -> bool:
     """Whether every sink gets the same columns when only the needed ones are read."""
     try:
@@ -86,14 +98,15 @@ def _only(schema: Schema, columns: Collection[str]) -> dict[str, Any]:
     return {name: dtype for name, dtype in schema.items() if name in columns or name not in mine}
 
 
-def _stage(section: Section, needed: Mapping[str, set[str]], app: str) -> StagePlan:
+def _stage(section: Section, needed: Mapping[str, set[str]], combiner: CombineStep | None, app: str) -> StagePlan:
     head = section.head
+    steps = [*_steps(section, needed), *([combiner] if combiner is not None else [])]
     uses = [table for apply in section.steps for table in apply.step.tables]
     return StagePlan(
         app=app,
         name=section.name,
         inputs=(_input(section, needed, app),),
-        operators=tuple(OperatorPlan(step.name, step.make) for step in _steps(section, needed)),
+        operators=tuple(OperatorPlan(step.name, step.make) for step in steps),
         outputs=tuple(_output(exit_, app) for exit_ in section.exits),
         tables=tuple(TableSpec(use.name, number, use.codec) for number, use in enumerate(uses)),
         parallelism=head.options.parallelism,

@@ -20,6 +20,7 @@ import polars as pl
 from statemgr.errors import StateError
 from statemgr.state import TaskState
 from towpath.errors import TowpathError
+from towpath.operators.combine import Combine
 from towpath.operators.json_encode import encode_json
 from towpath.operators.keyed import Keyed
 from towpath.operators.rows import Filter, Keep, MapBatches, RequireKey, Select, WithColumns
@@ -29,8 +30,8 @@ from towpath.stage.metrics import StageMetrics
 PASS = "pass"  # noqa: S105 - a name, not a secret
 """Name under which a stage without operators is measured."""
 
-STATELESS = (Filter, Keep, MapBatches, RequireKey, Select, WithColumns)
-"""Operators whose result for a row depends on that row alone, so that a part of a batch can be processed again."""
+STATELESS = (Combine, Filter, Keep, MapBatches, RequireKey, Select, WithColumns)
+"""Operators that may be given a part of a batch by itself, and again: what they make of it says the same."""
 
 
 class RowLetters(Protocol):

@@ -24,6 +24,12 @@ REST_SHARE = 0.5
 LONGEST_REST_S = 0.1
 """Longest rest after a batch: it is paid in latency."""
 
+WAITED_SHARE = 0.1
+"""How much later a record may become visible for the sake of longer transactions, as a share of what it has waited."""
+
+LONGEST_TRANSACTION_S = 1.0
+"""Longest transaction for old records; a commit of about 10 ms is 1 % of it, and longer ones gain nothing more."""
+
 KEEP = 0.9
 """Weight of the batches before at each new one: about ten count."""
 
@@ -42,8 +48,8 @@ class CommitLimits:
     """Bounds of one transaction.
 
     Attributes:
-        interval_s: longest time a transaction stays open under backlog. 0.1 s against a commit of ~10 ms: 10 % of
-            the time at most goes into committing.
+        interval_s: longest time a transaction with fresh records stays open under backlog. 0.1 s against a commit of
+            ~10 ms: 10 % of the time at most goes into committing.
         dirty_entries: uncommitted state entries that force a commit. 200 k entries of ~100 bytes are ~20 MB of
             changelog in one transaction and ~60 MB of Python objects.
         output_bytes: uncommitted output bytes that force a commit; half of the producer's queue.
@@ -64,6 +70,7 @@ class TransactionFacts:
         dirty_entries: uncommitted state entries of all tasks.
         output_bytes: bytes produced in the transaction.
         backlog: the poll brought so much that more is certainly waiting.
+        waited_s: age of the youngest records of the last batch.
         outputs_wait: readers see some of the outputs only after the commit.
         stopping: the replica was asked to stop.
         fruitless: there is nothing in it for a reader or a store: all rows that were read wait for their state.
@@ -74,6 +81,7 @@ class TransactionFacts:
     dirty_entries: int
     output_bytes: int
     backlog: bool
+    waited_s: float
     outputs_wait: bool
     stopping: bool
     fruitless: bool = False
@@ -85,11 +93,17 @@ def should_commit(facts: TransactionFacts, limits: CommitLimits) -> bool:
         return False
     if facts.stopping or (facts.outputs_wait and not facts.backlog and not facts.fruitless):
         return True
+    longest_s = transaction_s(limits.interval_s, facts.waited_s) if facts.backlog else limits.interval_s
     return (
-        facts.open_s >= limits.interval_s
+        facts.open_s >= longest_s
         or facts.dirty_entries >= limits.dirty_entries
         or facts.output_bytes >= limits.output_bytes
     )
+
+
+def transaction_s(interval_s: float, waited_s: float) -> float:
+    """Longest time for a transaction under backlog: what has lain there for long may take a little longer."""
+    return max(interval_s, min(WAITED_SHARE * waited_s, LONGEST_TRANSACTION_S))
 
 
 def breath_s(since_batch_s: float, since_end_s: float, interval_s: float, busy_s: float, more: bool) -> float:

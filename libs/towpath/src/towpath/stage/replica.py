@@ -154,6 +154,7 @@ class Replica:
         self._batch_interval_s = settings.batch_interval_ms / 1000
         self._batch_s = self._end_s = float("-inf")
         self._busy_s = 0.0
+        self._waited_s = 0.0
         self._more = False
         self._backoff_s = FIRST_BACKOFF_S
         self.work = Work(clock.monotonic_s())
@@ -272,6 +273,7 @@ class Replica:
         # Of the largest batch: slow operators, which take less, get a transaction for each batch.
         self._backlog = len(messages) * 2 >= self._most_records
         if messages:
+            self._waited_s = self._waited(messages)
             self._batch_s = self._clock.monotonic_s()
             self._process_timed(messages)
         self._processor.resume(self._clock.monotonic_s())
@@ -282,6 +284,11 @@ class Replica:
             self._end_s = self._clock.monotonic_s()
             self._busy_s = smoothed_s(self._busy_s, self._end_s - self._batch_s)
         return len(messages)
+
+    def _waited(self, messages: Sequence[Message]) -> float:
+        """Age of the younger of the first and the last record, in seconds; 0 if clocks differ so that it has none."""
+        appended_ms = max(messages[0].timestamp()[1], messages[-1].timestamp()[1])
+        return max(0.0, (self._clock.wall_ms() - appended_ms) / 1000)
 
     def _rest_full_partitions(self) -> None:
         """Stop reading for tasks that have no room for more rows that wait, and go on once they have (R1)."""
@@ -472,6 +479,7 @@ class Replica:
             dirty_entries=dirty_entries,
             output_bytes=output_bytes,
             backlog=self._backlog,
+            waited_s=0.0 if self._alert else self._waited_s,  # who waits for a release waits for the commit
             outputs_wait=self._outputs_wait,
             stopping=self._controls.stopping() and self._coordinated is None,
             fruitless=waiting and not dirty_entries and not output_bytes,

@@ -64,7 +64,9 @@ class StageSettings(BaseSettings):
     json_batch_records: int = Field(default=20_000, ge=1, description="most JSON records a batch")
     arrow_batch_records: int = Field(default=256, ge=1, description="most Arrow records a batch; each holds many rows")
     batch_interval_ms: int = Field(default=20, ge=0, description="shortest time between two batches under light load")
-    commit_interval_ms: int = Field(default=100, ge=1, description="longest transaction under backlog")
+    commit_interval_ms: int = Field(
+        default=100, ge=1, description="longest transaction under backlog, unless records are old: a tenth of their age"
+    )
     offsets_interval_ms: int = Field(default=1000, ge=1, description="refresh of a keyed stage's shown offsets")
     dirty_entries: int = Field(default=200_000, ge=1, description="uncommitted state entries that force a commit")
     cache_entries: int = Field(
