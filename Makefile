@@ -1,6 +1,6 @@
 # Towpath. `make` alone prints this help; `make test` is what continuous integration checks.
 .DEFAULT_GOAL := help
-.PHONY: chaos bench-handover bench-peers help setup demo test test-quick simulate lint format bench-load clean
+.PHONY: chaos bench-handover bench-peers bench-scaling help setup demo test test-quick simulate lint format bench-load clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -40,6 +40,9 @@ bench-handover: setup ## What 1 → 2 replicas cost with a million keys: hybrid,
 
 bench-peers: setup ## Same jobs on Kafka Streams, Flink and others: hours; QUICK=1: 10 minutes; ARGS=--help
 	@$(RUN)/python -m bench.peers $(if $(QUICK),--quick,--write-docs) $(ARGS)
+
+bench-scaling: setup ## Cost of an event by number of keys and partitions, on one replica (30 minutes)
+	@$(RUN)/python -m bench.peers --keep --write-docs --systems towpath --jobs scaling --rates "" --rounds 3 $(ARGS)
 
 bench-load: setup ## Generator and load job: events per second, and the load's own delay (2 minutes)
 	@$(RUN)/python bench/nexmark_generator.py --json

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.peers.draining import Draining
-from bench.peers.jobs import JOBS, job_named
+from bench.peers.jobs import JOBS, SCALING, job_named
 from bench.peers.latency import Latency
 from bench.peers.machine import machine
 from bench.peers.model import Guarantee, System, Variant
@@ -103,6 +103,8 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     jobs = _list(given.jobs) or (QUICK_JOBS if given.quick else tuple(job.name for job in JOBS))
     if given.jobs == "none":
         jobs = ()
+    if given.jobs == "scaling":
+        jobs = tuple(job.name for job in SCALING)
     for name in names:
         if name not in systems:
             parser.error(f"there is no system {name!r}; systems: {', '.join(systems)}")
@@ -132,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--quick", action="store_true", help="a small choice of everything below, in ten minutes")
     parser.add_argument("--systems", default="", help=f"some of {', '.join(each.name for each in all_systems())}")
-    parser.add_argument("--jobs", default="", help=f"some of {', '.join(job.name for job in JOBS)}, or none")
+    parser.add_argument("--jobs", default="", help=f"some of {', '.join(job.name for job in JOBS)}; scaling; none")
     parser.add_argument("--rates", default=None, help=f"of the latency measurement; default {RATES}, none with --quick")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of load that count, at each rate")
     parser.add_argument("--guarantees", default="", help=f"some of {', '.join(Guarantee)}")

@@ -16,7 +16,17 @@ from statemgr.partitioner import partitions_of_buffers
 
 SEED = 42
 CHUNK = 200_000
-_KEYS = {Data.UNIFORM_100K: 100_000, Data.UNIFORM_10M: 10_000_000, Data.ZIPF_10M: 10_000_000}
+_KEYS = {
+    Data.UNIFORM_10K: 10_000,
+    Data.UNIFORM_100K: 100_000,
+    Data.UNIFORM_1M: 1_000_000,
+    Data.UNIFORM_10M: 10_000_000,
+    Data.ZIPF_10K: 10_000,
+    Data.ZIPF_100K: 100_000,
+    Data.ZIPF_1M: 1_000_000,
+    Data.ZIPF_10M: 10_000_000,
+}
+_ZIPF = (Data.ZIPF_10K, Data.ZIPF_100K, Data.ZIPF_1M, Data.ZIPF_10M)
 _ZIPF_EXPONENT = 1.0
 _BIDDERS = 1_000_000
 _PRICES = 100_000_000
@@ -40,21 +50,21 @@ class Chunk:
     partitions: NDArray[np.int32]
 
 
-def chunks(data: Data, events: int) -> Iterator[Chunk]:
-    """The first so many events, in order."""
+def chunks(data: Data, events: int, partitions: int = PARTITIONS) -> Iterator[Chunk]:
+    """The first so many events, in order, for a topic of so many partitions."""
     if data is Data.NEXMARK:
         config = GeneratorConfig(seed=SEED)
         for start in range(0, events, CHUNK):
             count = min(CHUNK, events - start)
-            round_robin = (np.arange(start, start + count) % PARTITIONS).astype(np.int32)
+            round_robin = (np.arange(start, start + count) % partitions).astype(np.int32)
             yield Chunk(generate_json(config, start, count), None, round_robin)
         return
     keys = drawn_keys(data, events)
     for start in range(0, events, CHUNK):
-        yield short_bids(keys[start : start + CHUNK], start)
+        yield short_bids(keys[start : start + CHUNK], start, partitions)
 
 
-def short_bids(keys: Keys, first: int) -> Chunk:
+def short_bids(keys: Keys, first: int, partitions: int = PARTITIONS) -> Chunk:
     """Short bids of these auctions, partitioned by auction; ``first`` is the number of the first of them."""
     number = np.arange(first, first + keys.size, dtype=np.int64)
     chance = np.random.default_rng([SEED, first])
@@ -69,14 +79,14 @@ def short_bids(keys: Keys, first: int) -> Chunk:
         keys.size,
     )  # fmt: skip
     texts = Layout([keys], keys.size).packed().arrow(pa.binary())
-    return Chunk(values.packed().arrow(pa.binary()), texts, _partitions(texts))
+    return Chunk(values.packed().arrow(pa.binary()), texts, _partitions(texts, partitions))
 
 
 def drawn_keys(data: Data, events: int) -> Keys:
     """Keys of the short bids. With 10 M uniform keys, the first 10 M events have every key once, shuffled."""
     chance = np.random.default_rng([SEED, _KEYS[data]])
     count = _KEYS[data]
-    if data is Data.ZIPF_10M:
+    if data in _ZIPF:
         weights = np.arange(1, count + 1, dtype=np.float64) ** -_ZIPF_EXPONENT
         ranks = np.searchsorted(np.cumsum(weights) / weights.sum(), chance.random(events))
         return chance.permutation(count)[np.minimum(ranks, count - 1)]
@@ -86,6 +96,6 @@ def drawn_keys(data: Data, events: int) -> Keys:
     return chance.integers(0, count, events)
 
 
-def _partitions(texts: pa.BinaryArray) -> NDArray[np.int32]:
+def _partitions(texts: pa.BinaryArray, count: int) -> NDArray[np.int32]:
     _, offsets, content = texts.buffers()
-    return partitions_of_buffers(np.frombuffer(offsets, dtype=np.int32)[: len(texts) + 1], content, PARTITIONS)
+    return partitions_of_buffers(np.frombuffer(offsets, dtype=np.int32)[: len(texts) + 1], content, count)

@@ -88,22 +88,22 @@ def drain(bench: Bench, system: System, run: Run, expected: pl.DataFrame) -> Dra
     Raises:
         RunFailedError: it ended, took too long, or its outputs are wrong.
     """
-    topics = bench.topics
-    topics.create(run.sink)
+    topics, partitions = bench.topics, run.job.partitions
+    topics.create(run.sink, partitions)
     group = system.group(run)
-    with Reader(topics.bootstrap, run.sink) as reader:
+    with Reader(topics.bootstrap, run.sink, partitions) as reader:
         outputs = Outputs(run.job.program, reader)
         begin_s = time.monotonic()
         with Launched(run, system.command(run)) as launched:
             sampler = Sampler(
                 launched.tree,
                 bench.broker,
-                lambda: topics.committed_ends(run.sink),
-                lambda: topics.consumed(group, run.source) if group else 0,
+                lambda: topics.committed_ends(run.sink, partitions),
+                lambda: topics.consumed(group, run.source, partitions) if group else 0,
             )
             with sampler:
                 _await_complete(bench, launched, sampler, outputs, expected)
-        outputs.read_until(topics.committed_ends(run.sink))
+        outputs.read_until(topics.committed_ends(run.sink, partitions))
     wrong = differences(run.job.program, outputs.rows, expected)
     if wrong:
         raise RunFailedError(f"its outputs are wrong: {wrong}")
@@ -125,7 +125,7 @@ def _await_complete(
             if outputs.complete(expected):
                 return
         if time.monotonic() > deadline:
-            outputs.read_until(bench.topics.committed_ends(outputs.topic))
+            outputs.read_until(looked_at)
             raise RunFailedError(
                 f"not done after {bench.limit_s:.0f} s: {outputs.rows.height:,} outputs; {launched.last_lines()}"
             )

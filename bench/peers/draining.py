@@ -37,7 +37,7 @@ class Draining:
 
     def figures(self, bench: Bench, system: System, run: Run) -> Mapping[str, Any]:
         """Preload what is not there yet, then drain."""
-        source = bench.topics.preload(self.job.data, run.events, bench.say)
+        source = bench.topics.preload(self.job.data, run.events, self.job.partitions, bench.say)
         if run.events not in self._answers:
             self._answers[run.events] = expected(self.job, run.events)
         return drain(bench, system, replace(run, source=source), self._answers[run.events]).as_figures()

@@ -15,6 +15,41 @@ JOBS = (
     Job("count-10m-zipf", "key count, short bids, 10 M keys, Zipf 1.0", "count", Data.ZIPF_10M, 15_000_000, keyed=True),
 )
 
+SCALING_EVENTS = 4_000_000
+KEY_COUNTS = {10_000: "10k", 100_000: "100k", 1_000_000: "1m", 10_000_000: "10m"}
+PARTITION_COUNTS = (1, 8, 64, 256)
+LAWS = {"zipf": "Zipf 1.0", "uniform": "uniform"}
+
+SCALING = (
+    *(
+        Job(
+            f"keys-{law}-{name}",
+            f"one replica, {keys:,} keys, {LAWS[law]}",
+            "count",
+            Data(f"{law}-{name}"),
+            SCALING_EVENTS,
+            keyed=True,
+            alone=True,
+        )
+        for law in LAWS
+        for keys, name in KEY_COUNTS.items()
+    ),
+    *(
+        Job(
+            f"partitions-{count}",
+            f"one replica, {count} partitions, 100 k keys, Zipf 1.0",
+            "count",
+            Data.ZIPF_100K,
+            SCALING_EVENTS,
+            keyed=True,
+            partitions=count,
+            alone=True,
+        )
+        for count in PARTITION_COUNTS
+    ),
+)
+"""How the cost of an event depends on the number of keys and of partitions: of ours alone, ``make bench-scaling``."""
+
 LATENCY_JOB = Job("latency", "key count, short bids, 100 k keys", "count", Data.UNIFORM_100K, 0, keyed=True, paced=True)
 """One stage, fed at a fixed rate."""
 
@@ -30,7 +65,7 @@ def job_named(name: str) -> Job:
     Raises:
         ValueError: there is none.
     """
-    for job in JOBS:
+    for job in (*JOBS, *SCALING):
         if job.name == name:
             return job
-    raise ValueError(f"there is no job {name!r}; jobs: {', '.join(job.name for job in JOBS)}")
+    raise ValueError(f"there is no job {name!r}; jobs: {', '.join(job.name for job in (*JOBS, *SCALING))}")

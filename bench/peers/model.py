@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 PARTITIONS = 8
-"""Of every topic."""
+"""Of every topic, unless a job says otherwise."""
 
 Say = Callable[[str], None]
 """Where progress is told."""
@@ -34,8 +34,13 @@ class Data(StrEnum):
     """What lies in a source topic; see :mod:`bench.peers.data`."""
 
     NEXMARK = "nexmark"
+    UNIFORM_10K = "uniform-10k"
     UNIFORM_100K = "uniform-100k"
+    UNIFORM_1M = "uniform-1m"
     UNIFORM_10M = "uniform-10m"
+    ZIPF_10K = "zipf-10k"
+    ZIPF_100K = "zipf-100k"
+    ZIPF_1M = "zipf-1m"
     ZIPF_10M = "zipf-10m"
 
 
@@ -51,6 +56,8 @@ class Job:
         events: how many of them for a system of full pace.
         keyed: whether the source topic is partitioned by the key already; otherwise a shuffle is part of the job.
         paced: whether events come at a fixed rate, so that latency is what matters.
+        partitions: of its topics.
+        alone: whether one replica is to do all of it, on a machine that has room for more.
     """
 
     name: str
@@ -60,6 +67,8 @@ class Job:
     events: int
     keyed: bool = False
     paced: bool = False
+    partitions: int = PARTITIONS
+    alone: bool = False
 
     @property
     def counts(self) -> bool:
@@ -131,7 +140,7 @@ class Run:
             "bootstrap": self.bootstrap,
             "source": self.source,
             "sink": self.sink,
-            "partitions": PARTITIONS,
+            "partitions": self.job.partitions,
             "guarantee": str(self.variant.guarantee),
             "settings": dict(self.variant.settings),
             "state_dir": str(self.work_dir / "state"),

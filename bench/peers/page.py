@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bench.peers.jobs import JOBS, LATENCY_JOB
+from bench.peers.jobs import JOBS, LATENCY_JOB, SCALING
 from bench.peers.latency import WARM_S
 from bench.peers.progress import START_SHARE
 from bench.peers.results import DRAIN, Summary, latency_measure
@@ -57,6 +57,7 @@ def page(
     parts = [_INTRODUCTION, _machine(machine, revisions), _targets(targets)]
     parts += [f"![{title}]({address})\n" for title, address in pictures.items()]
     parts += [_drains(job.name, job.title, summaries, titles) for job in JOBS]
+    parts += [_scaling(summaries)]
     parts += [_latencies(summaries, titles), _settings(summaries, titles)]
     return "\n".join(part for part in parts if part)
 
@@ -116,6 +117,38 @@ def _drains(job: str, title: str, summaries: Sequence[Summary], titles: Mapping[
         for each in ranked
     ]
     return _section(f"## {title[0].upper()}{title[1:]}\n", table(head, rows), found, titles)
+
+
+def _scaling(summaries: Sequence[Summary]) -> str:
+    """Ours alone: what an event costs by number of keys and of partitions, beside the cheapest of its kind."""
+    found = {each.row.job: each for each in summaries if each.row.measure == DRAIN and each.rounds}
+    jobs = [job for job in SCALING if job.name in found]
+    kinds = [job.name.rpartition("-")[0] for job in jobs]
+    cost = {job.name: 1e6 / found[job.name].median["events_per_cpu_s"] for job in jobs}
+    least = {
+        kind: min(cost[job.name] for job, each in zip(jobs, kinds, strict=True) if each == kind) for kind in set(kinds)
+    }
+    rows = [
+        (
+            job.title,
+            _number(cost[job.name]),
+            _number(cost[job.name] / least[kind]),
+            _spread(found[job.name], "events_per_cpu_s"),
+            _number(found[job.name].median["changelog_per_event"]),
+            _number(found[job.name].median["peak_rss_largest_mb"]),
+            str(found[job.name].rounds),
+        )
+        for job, kind in zip(jobs, kinds, strict=True)
+    ]
+    head = (
+        "| Towpath, exactly-once, default | processor µs per event | times the least | events per processor second | "
+    )
+    lines = [
+        head + "changelog per event | peak memory of the replica, MB | rounds |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]
+    return "\n".join(["## Key count by number of keys and partitions\n", *lines, ""]) if rows else ""
 
 
 def _latencies(summaries: Sequence[Summary], titles: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from bench.peers.jobs import JOBS
+from bench.peers.jobs import JOBS, KEY_COUNTS, LAWS, PARTITION_COUNTS
 from bench.peers.results import DRAIN, Summary
 
 COLOURS = {"exactly-once": "#0b7285", "at-least-once": "#99c8d1"}
@@ -102,6 +102,34 @@ def _points(axes: Axes, rows: list[Summary]) -> None:
         )
 
 
+def plot_scaling(summaries: Sequence[Summary], path: Path) -> bool:
+    """Processor time of an event by number of keys and of partitions; False if there is nothing to draw."""
+    cost = {each.row.job: 1e6 / _rate(each) for each in summaries if each.rounds and each.row.measure == DRAIN}
+    by_keys = {law: [(count, f"keys-{law}-{name}") for count, name in KEY_COUNTS.items()] for law in LAWS}
+    lines = {law: [(count, cost[job]) for count, job in jobs if job in cost] for law, jobs in by_keys.items()}
+    parts = [(count, cost[f"partitions-{count}"]) for count in PARTITION_COUNTS if f"partitions-{count}" in cost]
+    if not any(lines.values()) and not parts:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
+        figure = Figure(figsize=(WIDTH_IN, 3.4), layout="constrained")
+        FigureCanvasAgg(figure)
+        keys, partitions = figure.subplots(1, 2)
+        for (law, points), colour in zip(lines.items(), (COLOURS["exactly-once"], OURS), strict=True):
+            keys.plot(*zip(*points, strict=True), "o-", color=colour, label=LAWS[law]) if points else None
+        keys.legend()
+        if parts:
+            partitions.plot(*zip(*parts, strict=True), "o-", color=COLOURS["exactly-once"])
+        for axes, label in ((keys, "keys"), (partitions, "partitions on one replica")):
+            axes.set_xscale("log")
+            axes.set_ylim(bottom=0)
+            axes.set_xlabel(label)
+            axes.set_ylabel("processor µs per event")
+            axes.grid(color=GRID)
+        figure.savefig(path, dpi=DPI)
+    return True
+
+
 def _name(each: Summary) -> str:
     return f"{each.row.system}, {each.row.guarantee}, {each.row.setting}"
 
@@ -110,6 +138,7 @@ def pictures(summaries: Sequence[Summary], directory: Path) -> Mapping[str, Path
     """Title → file, of those that there is something for."""
     drawn = {
         "Events per processor second": (plot_throughput, directory / "peers-throughput.png"),
+        "Cost of an event": (plot_scaling, directory / "peers-scaling.png"),
         "Latency": (plot_latency, directory / "peers-latency.png"),
     }
     return {title: path for title, (plot, path) in drawn.items() if plot(summaries, path)}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.peers.jobs import EACH_JOB, LATENCY_JOB, STATELESS
+from bench.peers.jobs import EACH_JOB, KEY_COUNTS, LATENCY_JOB, STATELESS
 from bench.peers.model import Guarantee
 from bench.peers.results import DRAIN, Summary, latency_measure
 
@@ -22,6 +22,7 @@ LATENCY_MS = (
 )
 OF_KAFKA_STREAMS = 0.5
 RSS_MB = 600.0
+FLAT_COST = 1.5
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ def targets(summaries: Summaries) -> list[dict[str, Any]]:
         *_throughput(summaries),
         *_latency(summaries),
         *_memory(summaries),
+        *_flatness(summaries),
     ]
 
 
@@ -116,6 +118,16 @@ def _memory(summaries: Summaries) -> Iterator[dict[str, Any]]:
         largest = _figure(summaries, ours, "peak_rss_largest_mb", min)
         yield _judged("10 M keys: peak memory of the largest process, MB", RSS_MB, largest)
         yield _judged("10 M keys: memory is flat by the last third of a run", 1.0, flat, at_least=True)
+
+
+def _flatness(summaries: Summaries) -> Iterator[dict[str, Any]]:
+    """The dearest event of all numbers of keys, in cheapest ones."""
+    subjects = [Subject(DRAIN, f"keys-zipf-{name}", OURS) for name in KEY_COUNTS.values()]
+    if _asked(summaries, *subjects):
+        rates = [_figure(summaries, each, PER_CPU, max) for each in subjects]
+        found = [rate for rate in rates if rate is not None]
+        ratio = _ratio(max(found), min(found)) if len(found) == len(rates) else None
+        yield _judged("cost of an event, 10 k to 10 M keys, Zipf 1.0: dearest in cheapest", FLAT_COST, ratio)
 
 
 def _asked(summaries: Summaries, *subjects: Subject) -> bool:

@@ -106,15 +106,15 @@ class Topics:
         with Reader(self.bootstrap, name, partitions) as reader:
             return sum(len(batch) for batch in reader.until(self.committed_ends(name, partitions)))
 
-    def preload(self, data: Data, events: int, say: Say) -> str:
+    def preload(self, data: Data, events: int, partitions: int, say: Say) -> str:
         """Fill the source topic of a data set unless it is there; gives its name."""
-        name = f"source-{data}-{events}"
+        name = f"source-{data}-{events}-{partitions}"
         if name in self._filled:
             return name
         say(f"preloading {events:,} events of {data}")
-        self.create(name)
+        self.create(name, partitions)
         producer: Any = ConfluentKafka(self.bootstrap).producer(transactional_id=None, name="bench-preload")
-        for chunk in chunks(data, events):
+        for chunk in chunks(data, events, partitions):
             values = chunk.values.to_pylist()
             keys = [None] * len(values) if chunk.keys is None else chunk.keys.to_pylist()
             for number, rows in _by_partition(chunk.partitions.tolist()).items():

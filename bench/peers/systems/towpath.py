@@ -23,6 +23,8 @@ class Towpath:
 
     def variants(self, job: Job) -> Sequence[Variant]:
         """At its defaults, with coordinator and state managers; and, for throughput, exactly once, without those."""
+        if job.alone:
+            return [Variant(NAME, "default", Guarantee.EXACTLY_ONCE)]
         found = [Variant(NAME, "default", guarantee) for guarantee in Guarantee]
         if not job.paced:
             found.append(Variant(NAME, "best", Guarantee.EXACTLY_ONCE, _BEST))
@@ -48,7 +50,8 @@ class Towpath:
             "job": run.job.program,
             "keyed": str(run.job.keyed).lower(),
             "emit": run.variant.settings.get("emit", "batch"),
-            "replicas": "2" if one_stage else "1",
+            "replicas": "2" if one_stage and not run.job.alone else "1",
+            "partitions": str(run.job.partitions),
         }
         return run_command("bench.peers.towpath.job", run, arguments)
 
