@@ -22,7 +22,7 @@ WRONG = {
     "setting of a query": ((*COUNT, "--set", "emits=each"), ("no setting 'emits'", "emit")),
     "index": ((*COUNT, "--replica-index", "2", "--replica-count", "2"), ("replica index 2", "0 … 1")),
     "negative index": ((*COUNT, "--replica-index", "-1"), ("replica_index", "greater than or equal to 0")),
-    "option": ((*COUNT, "-o", "wait=2"), ("wait", "not permitted")),
+    "option": ((*COUNT, "-o", "wait=2"), ("wait", "no such setting; did you mean 'wait_s'?")),
     "number": ((*COUNT, "-o", "wait_s=soon"), ("wait_s", "number")),
     "pair": ((*COUNT, "-o", "wait_s"), ("--option 'wait_s'", "name=value")),
     "guarantee": ((*COUNT, "--guarantee", "twice"), ("guarantee", "exactly-once")),
