@@ -11,6 +11,7 @@ from towpath.stage.policy import (
     Pace,
     TransactionFacts,
     alert_batch_records,
+    batch_interval_s,
     breath_s,
     first_batch_records,
     next_batch_records,
@@ -148,3 +149,12 @@ def test_slow_operators_never_get_much_more_than_the_least_while_alert(sizes: li
 def test_a_record_costs_between_nothing_and_its_share(batches: list[tuple[int, float]]) -> None:
     found = pace(*batches)
     assert found.record_s is None or 0.0 <= found.record_s <= found.seconds / found.records
+
+
+@pytest.mark.parametrize(
+    ("interval_s", "outputs_wait", "expected"), [(0.02, True, 0.02), (0.02, False, 0.005), (0.001, False, 0.001)]
+)
+def test_outputs_that_wait_for_no_commit_need_no_long_distance_between_batches(
+    interval_s: float, outputs_wait: bool, expected: float
+) -> None:
+    assert batch_interval_s(interval_s, outputs_wait=outputs_wait) == expected

@@ -18,6 +18,9 @@ Built-in operators never come near it; user code that takes milliseconds a recor
 ALERT_BATCH_S = 0.01
 """Longest time that a batch is meant to take while a move is near: half of the 20 ms that a release may take (R16)."""
 
+UNCOMMITTED_INTERVAL_S = 0.005
+"""Shortest time between two batches whose outputs are seen without a commit: at most 200 produce requests a second."""
+
 REST_SHARE = 0.5
 """Rest after a batch, as a share of what it took: a third of the time is left to others."""
 
@@ -104,6 +107,11 @@ def should_commit(facts: TransactionFacts, limits: CommitLimits) -> bool:
 def transaction_s(interval_s: float, waited_s: float) -> float:
     """Longest time for a transaction under backlog: what has lain there for long may take a little longer."""
     return max(interval_s, min(WAITED_SHARE * waited_s, LONGEST_TRANSACTION_S))
+
+
+def batch_interval_s(interval_s: float, *, outputs_wait: bool) -> float:
+    """Shortest time between two batches under light load: where each is a transaction, it spares the broker."""
+    return interval_s if outputs_wait else min(interval_s, UNCOMMITTED_INTERVAL_S)
 
 
 def breath_s(since_batch_s: float, since_end_s: float, interval_s: float, busy_s: float, more: bool) -> float:

@@ -42,6 +42,7 @@ from towpath.stage.policy import (
     Pace,
     TransactionFacts,
     alert_batch_records,
+    batch_interval_s,
     breath_s,
     first_batch_records,
     next_batch_records,
@@ -151,7 +152,7 @@ class Replica:
         self._tasks: dict[int, OwnedTask] = {}
         self._resting: set[TopicPartition] = set()
         self._backlog = False
-        self._batch_interval_s = settings.batch_interval_ms / 1000
+        self._batch_interval_s = batch_interval_s(settings.batch_interval_ms / 1000, outputs_wait=self._outputs_wait)
         self._batch_s = self._end_s = float("-inf")
         self._busy_s = 0.0
         self._waited_s = 0.0
