@@ -1,6 +1,6 @@
 # Towpath. `make` alone prints this help; `make test` is what continuous integration checks.
 .DEFAULT_GOAL := help
-.PHONY: chaos bench-handover bench-peers bench-scaling help setup demo test test-quick simulate lint format bench-load clean
+.PHONY: chaos bench-handover bench-edges bench-peers bench-scaling help setup demo test test-quick simulate lint format bench-load clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -43,6 +43,9 @@ bench-peers: setup ## Same jobs on Kafka Streams, Flink and others: hours; QUICK
 
 bench-scaling: setup ## Cost of an event by number of keys and partitions, on one replica (30 minutes)
 	@$(RUN)/python -m bench.peers --keep --write-docs --systems towpath --jobs scaling --rates "" --rounds 3 $(ARGS)
+
+bench-edges: setup ## Rows per processor second through two stages joined by inner edges (2 minutes)
+	@$(RUN)/python -m bench.edges $(ARGS)
 
 bench-load: setup ## Generator and load job: events per second, and the load's own delay (2 minutes)
 	@$(RUN)/python bench/nexmark_generator.py --json
