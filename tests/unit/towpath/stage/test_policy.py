@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from towpath.stage.policy import (
+    OLD_BATCH_BYTES,
+    OLD_S,
     CommitLimits,
     Pace,
     TransactionFacts,
@@ -14,6 +16,7 @@ from towpath.stage.policy import (
     batch_interval_s,
     breath_s,
     first_batch_records,
+    most_batch_records,
     next_batch_records,
     should_commit,
     smoothed_s,
@@ -158,3 +161,21 @@ def test_outputs_that_wait_for_no_commit_need_no_long_distance_between_batches(
     interval_s: float, outputs_wait: bool, expected: float
 ) -> None:
     assert batch_interval_s(interval_s, outputs_wait=outputs_wait) == expected
+
+
+@pytest.mark.parametrize(
+    ("record_bytes", "waited_s", "expected"),
+    [
+        pytest.param(100, OLD_S - 1, 20_000, id="fresh-records-as-ever"),
+        pytest.param(100, OLD_S, 80_000, id="small-old-ones-up-to-four-times"),
+        pytest.param(200, OLD_S, OLD_BATCH_BYTES // 200, id="old-ones-by-their-bytes"),
+        pytest.param(10_000, OLD_S, 20_000, id="large-old-ones-no-fewer-than-fresh-ones"),
+        pytest.param(0, OLD_S, 80_000, id="empty-values"),
+    ],
+)
+def test_batches_of_old_records_are_larger(record_bytes: float, waited_s: float, expected: int) -> None:
+    assert most_batch_records(20_000, record_bytes, waited_s) == expected
+
+
+def test_a_batch_shrinks_at_once_when_records_are_fresh_again() -> None:
+    assert next_batch_records(80_000, 20_000, taken=100, took_s=0.1) == 20_000

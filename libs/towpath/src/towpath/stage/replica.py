@@ -45,6 +45,7 @@ from towpath.stage.policy import (
     batch_interval_s,
     breath_s,
     first_batch_records,
+    most_batch_records,
     next_batch_records,
     should_commit,
     smoothed_s,
@@ -66,6 +67,9 @@ ALERT_S = 0.005
 
 LEAST_WAIT_S = 0.001
 """Shortest wait for input that is one: the client counts in milliseconds."""
+
+SIZED_RECORDS = 64
+"""Records of a batch that are looked at to know how large they are."""
 
 FIRST_BACKOFF_S = 0.1
 LAST_BACKOFF_S = 5.0
@@ -122,6 +126,7 @@ class Replica:
             if any(item.format is Format.ARROW for item in plan.inputs)
             else settings.json_batch_records
         )
+        self._most_now = self._most_records
         self._batch_records = first_batch_records(self._most_records)
         self._least_records = first_batch_records(self._most_records)
         self._pace = Pace()
@@ -275,6 +280,7 @@ class Replica:
         self._backlog = len(messages) * 2 >= self._most_records
         if messages:
             self._waited_s = self._waited(messages)
+            self._most_now = most_batch_records(self._most_records, _value_bytes(messages), self._waited_s)
             self._batch_s = self._clock.monotonic_s()
             self._process_timed(messages)
         self._processor.resume(self._clock.monotonic_s())
@@ -453,7 +459,7 @@ class Replica:
         finally:  # also for a batch that outlasts its transaction, which otherwise would be tried again as it was
             took_s = self._clock.monotonic_s() - began_s
             self._pace = self._pace.after(len(messages), took_s)
-            self._batch_records = next_batch_records(self._batch_records, self._most_records, len(messages), took_s)
+            self._batch_records = next_batch_records(self._batch_records, self._most_now, len(messages), took_s)
 
     def _commit(
         self,
@@ -554,3 +560,9 @@ class Replica:
                 closing.callback(state.close)
             if self._coordinated is not None:
                 closing.callback(self._coordinated.close)
+
+
+def _value_bytes(messages: Sequence[Message]) -> float:
+    """Mean size of the values, by some of them."""
+    some = messages[:: -(-len(messages) // SIZED_RECORDS)]
+    return sum(len(message.value() or b"") for message in some) / len(some)
