@@ -12,8 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -23,9 +21,10 @@ import psutil
 
 from bench.edge_query import AUCTION_STEP
 from bench.peers.data import CHUNK, SEED
+from bench.peers.launch import Launched
 from bench.peers.machine import machine
-from bench.peers.model import PARTITIONS, Data
-from bench.peers.places import ROOT
+from bench.peers.model import PARTITIONS, Data, Guarantee, Job, Run, RunFailedError, Variant
+from bench.peers.systems.towpath import run_command
 from bench.peers.topics import Topics
 from nexmark import GeneratorConfig, generate
 from towpath.broker import LocalBroker
@@ -36,6 +35,7 @@ TARGET = 1_000_000
 LIMIT_S = 300.0
 LOOK_S = 0.5
 STAGES = ("source", "first", "second")
+STATIC = Variant("towpath", "static", Guarantee.EXACTLY_ONCE, {"static": "true"})
 
 
 def expected(events: int) -> tuple[int, int]:
@@ -49,36 +49,37 @@ def expected(events: int) -> tuple[int, int]:
     return bids, outputs
 
 
-def drain(topics: Topics, source: str, app: str, outputs: int, work_dir: Path) -> dict[str, float]:
-    """Run the query until all outputs are visible; gives the processor seconds of each stage."""
+def drain(topics: Topics, source: str, app: str, outputs: int, events: int, work_dir: Path) -> dict[str, float]:
+    """Run the query until all outputs are visible; gives the processor seconds of each stage.
+
+    Raises:
+        RunFailedError: it ended, or took too long.
+    """
     sink = f"{app}-out"
     topics.create(sink)
-    settings = {"app": app, "source": source, "sink": sink}
-    options = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-    command = [sys.executable, "-m", "towpath.cli", "run", "bench.edge_query", "--static", *options]
-    command += ["--bootstrap", topics.bootstrap, "--state-dir", str(work_dir / app), "--run-dir", str(work_dir / "run")]
-    with (work_dir / f"{app}.log").open("wb") as log:
-        running = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    try:
+    run_dir = work_dir / app
+    run_dir.mkdir()
+    job = Job("edges", "two stages behind a source", "edges", Data.NEXMARK, events)
+    run = Run(app, STATIC, job, topics.bootstrap, source, sink, run_dir, events)
+    with Launched(run, run_command("bench.edge_query", run, {})) as launched:
         deadline = time.monotonic() + LIMIT_S
         while topics.records(sink) < outputs:
-            if running.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{app} did not finish: {(work_dir / f'{app}.log').read_text()[-500:]}")
+            launched.require_alive()
+            if time.monotonic() > deadline:
+                raise RunFailedError(f"not done after {LIMIT_S:.0f} s: {launched.last_lines()}")
             time.sleep(LOOK_S)
-        return _used(running.pid)
-    finally:
-        running.terminate()
-        running.wait()
-        topics.remove(app)
+        used = _used(app)
+    topics.remove(app)
+    return used
 
 
-def _used(pid: int) -> dict[str, float]:
-    """Stage → processor seconds so far."""
+def _used(app: str) -> dict[str, float]:
+    """Stage of the application → processor seconds so far."""
     used = {}
-    for child in psutil.Process(pid).children(recursive=True):
-        words = child.cmdline()
-        if "--stage" in words:
-            times = child.cpu_times()
+    for process in psutil.process_iter(["cmdline", "cpu_times"]):
+        words = process.info["cmdline"] or []
+        if "--stage" in words and f"app={app}" in words:
+            times = process.info["cpu_times"]
             used[words[words.index("--stage") + 1]] = times.user + times.system
     return used
 
@@ -93,7 +94,7 @@ def measure(rounds: int) -> dict[str, object]:
         rates = []
         for number in range(rounds):
             used = {
-                events: drain(topics, sources[events], f"edges{number}-{events}", sizes[events][1], Path(made))
+                events: drain(topics, sources[events], f"edges{number}-{events}", sizes[events][1], events, Path(made))
                 for events in sizes
             }
             rows = sizes[LONG][0] - sizes[SHORT][0]

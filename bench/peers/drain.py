@@ -125,7 +125,8 @@ def _await_complete(
             if outputs.complete(expected):
                 return
         if time.monotonic() > deadline:
-            outputs.read_until(looked_at)
+            partitions = bench.topics.partition_count(outputs.topic)
+            outputs.read_until(bench.topics.committed_ends(outputs.topic, partitions))
             raise RunFailedError(
                 f"not done after {bench.limit_s:.0f} s: {outputs.rows.height:,} outputs; {launched.last_lines()}"
             )

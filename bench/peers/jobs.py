@@ -20,10 +20,21 @@ KEY_COUNTS = {10_000: "10k", 100_000: "100k", 1_000_000: "1m", 10_000_000: "10m"
 PARTITION_COUNTS = (1, 8, 64, 256)
 LAWS = {"zipf": "Zipf 1.0", "uniform": "uniform"}
 
+
+def keys_job(law: str, keys: str) -> str:
+    """Name of the job with keys of this law and number, as in :data:`LAWS` and :data:`KEY_COUNTS`."""
+    return f"keys-{law}-{keys}"
+
+
+def partitions_job(count: int) -> str:
+    """Name of the job with so many partitions."""
+    return f"partitions-{count}"
+
+
 SCALING = (
     *(
         Job(
-            f"keys-{law}-{name}",
+            keys_job(law, name),
             f"one replica, {keys:,} keys, {LAWS[law]}",
             "count",
             Data(f"{law}-{name}"),
@@ -36,7 +47,7 @@ SCALING = (
     ),
     *(
         Job(
-            f"partitions-{count}",
+            partitions_job(count),
             f"one replica, {count} partitions, 100 k keys, Zipf 1.0",
             "count",
             Data.ZIPF_100K,
@@ -65,7 +76,7 @@ def job_named(name: str) -> Job:
     Raises:
         ValueError: there is none.
     """
-    for job in (*JOBS, *SCALING):
-        if job.name == name:
-            return job
-    raise ValueError(f"there is no job {name!r}; jobs: {', '.join(job.name for job in (*JOBS, *SCALING))}")
+    jobs = {job.name: job for job in (*JOBS, *SCALING)}
+    if name not in jobs:
+        raise ValueError(f"there is no job {name!r}; jobs: {', '.join(jobs)}")
+    return jobs[name]

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from bench.peers.jobs import JOBS, KEY_COUNTS, LAWS, PARTITION_COUNTS
+from bench.peers.jobs import JOBS, KEY_COUNTS, LAWS, PARTITION_COUNTS, keys_job, partitions_job
 from bench.peers.results import DRAIN, Summary
 
 COLOURS = {"exactly-once": "#0b7285", "at-least-once": "#99c8d1"}
@@ -105,9 +105,9 @@ def _points(axes: Axes, rows: list[Summary]) -> None:
 def plot_scaling(summaries: Sequence[Summary], path: Path) -> bool:
     """Processor time of an event by number of keys and of partitions; False if there is nothing to draw."""
     cost = {each.row.job: 1e6 / _rate(each) for each in summaries if each.rounds and each.row.measure == DRAIN}
-    by_keys = {law: [(count, f"keys-{law}-{name}") for count, name in KEY_COUNTS.items()] for law in LAWS}
+    by_keys = {law: [(count, keys_job(law, name)) for count, name in KEY_COUNTS.items()] for law in LAWS}
     lines = {law: [(count, cost[job]) for count, job in jobs if job in cost] for law, jobs in by_keys.items()}
-    parts = [(count, cost[f"partitions-{count}"]) for count in PARTITION_COUNTS if f"partitions-{count}" in cost]
+    parts = [(count, cost[partitions_job(count)]) for count in PARTITION_COUNTS if partitions_job(count) in cost]
     if not any(lines.values()) and not parts:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.peers.jobs import EACH_JOB, KEY_COUNTS, LATENCY_JOB, STATELESS
+from bench.peers.jobs import EACH_JOB, KEY_COUNTS, LATENCY_JOB, STATELESS, keys_job
 from bench.peers.model import Guarantee
 from bench.peers.results import DRAIN, Summary, latency_measure
 
@@ -122,7 +122,7 @@ def _memory(summaries: Summaries) -> Iterator[dict[str, Any]]:
 
 def _flatness(summaries: Summaries) -> Iterator[dict[str, Any]]:
     """The dearest event of all numbers of keys, in cheapest ones."""
-    subjects = [Subject(DRAIN, f"keys-zipf-{name}", OURS) for name in KEY_COUNTS.values()]
+    subjects = [Subject(DRAIN, keys_job("zipf", name), OURS) for name in KEY_COUNTS.values()]
     if _asked(summaries, *subjects):
         rates = [_figure(summaries, each, PER_CPU, max) for each in subjects]
         found = [rate for rate in rates if rate is not None]

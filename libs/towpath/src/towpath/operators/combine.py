@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from towpath.operators.weights import events, newest, weight
-from towpath.query.plan import EVENTS, PARTITION, ROWS, SCHED, SCHED_NEWEST, OperatorContext
+from towpath.operators.weights import emit_times, events, weight
+from towpath.query.plan import EVENTS, PARTITION, ROWS, OperatorContext
 
 LEAST_ROWS = 512
 """Smaller frames go on as they are: grouping one takes 0.2 ms whatever its size, and would be paid in latency."""
@@ -53,6 +53,4 @@ def _merged(frame: pl.DataFrame) -> list[pl.Expr]:
     columns = [pl.col(PARTITION).first(), weight(frame).alias(ROWS)]
     if EVENTS in frame.columns:
         columns.append(events(frame).alias(EVENTS))
-    if SCHED in frame.columns:
-        columns += [pl.col(SCHED).min(), newest(frame).max().alias(SCHED_NEWEST)]
-    return columns
+    return columns + emit_times(frame)

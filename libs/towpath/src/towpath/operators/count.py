@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from towpath.operators.keys import key_bytes
-from towpath.operators.weights import events, newest, weight
+from towpath.operators.weights import emit_times, events, newest, weight
 from towpath.query.plan import EVENTS, PARTITION, SCHED, SCHED_NEWEST, OperatorContext
 
 _BASE = "__base"
@@ -46,9 +46,7 @@ class KeyedCount:
 
     def _grouped(self, frame: pl.DataFrame) -> pl.DataFrame:
         """One row per distinct key of each task, tasks in blocks."""
-        totals = [weight(frame).alias(_ADDED), events(frame).alias(EVENTS)]
-        if SCHED in frame.columns:
-            totals += [pl.col(SCHED).min(), newest(frame).max().alias(SCHED_NEWEST)]
+        totals = [weight(frame).alias(_ADDED), events(frame).alias(EVENTS), *emit_times(frame)]
         return frame.group_by([PARTITION, *self._keys], maintain_order=True).agg(totals).sort(PARTITION)
 
     def _advance(self, groups: pl.DataFrame, context: OperatorContext) -> pl.Series:

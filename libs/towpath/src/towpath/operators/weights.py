@@ -21,6 +21,11 @@ def events(frame: pl.DataFrame) -> pl.Expr:
     return pl.coalesce(EVENTS, rows, pl.lit(1, pl.Int64)).sum()
 
 
+def emit_times(frame: pl.DataFrame) -> list[pl.Expr]:
+    """Oldest and newest intended emit time of a group, under their names; none if the rows have none."""
+    return [pl.col(SCHED).min(), newest(frame).max().alias(SCHED_NEWEST)] if SCHED in frame.columns else []
+
+
 def newest(frame: pl.DataFrame) -> pl.Expr:
     """Newest intended emit time of each row."""
     return pl.coalesce(SCHED_NEWEST, SCHED) if SCHED_NEWEST in frame.columns else pl.col(SCHED)

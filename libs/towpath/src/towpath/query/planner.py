@@ -11,7 +11,7 @@ from towpath.query.errors import QueryError
 from towpath.query.graph import Cut, Graph, Sink, Source
 from towpath.query.plan import Edge, Format, InputPlan, OperatorPlan, OutputPlan, QueryPlan, StagePlan
 from towpath.query.sections import Exit, Section, cut_graph, output_topic
-from towpath.query.steps import CombineStep, CountStep, KeepStep, Step
+from towpath.query.steps import CountStep, KeepStep, Step
 
 
 def plan_graph(graph: Graph, app: str, description: str = "") -> QueryPlan:
@@ -62,7 +62,7 @@ def _steps(section: Section, needed: Mapping[str, set[str]]) -> list[Step]:
     return steps
 
 
-def _combiner(section: Section, sections: list[Section]) -> CombineStep | None:
+def _combiner(section: Section, sections: list[Section]) -> OperatorPlan | None:
     """What merges rows at the stage's end, where they go by their key to a step that knows of merged ones."""
     match section.exits:
         case (Cut(edge=Edge.HASH) as cut,):
@@ -98,15 +98,17 @@ def _only(schema: Schema, columns: Collection[str]) -> dict[str, Any]:
     return {name: dtype for name, dtype in schema.items() if name in columns or name not in mine}
 
 
-def _stage(section: Section, needed: Mapping[str, set[str]], combiner: CombineStep | None, app: str) -> StagePlan:
+def _stage(section: Section, needed: Mapping[str, set[str]], combiner: OperatorPlan | None, app: str) -> StagePlan:
     head = section.head
-    steps = [*_steps(section, needed), *([combiner] if combiner is not None else [])]
+    operators = [OperatorPlan(step.name, step.make) for step in _steps(section, needed)]
+    if combiner is not None:
+        operators.append(combiner)
     uses = [table for apply in section.steps for table in apply.step.tables]
     return StagePlan(
         app=app,
         name=section.name,
         inputs=(_input(section, needed, app),),
-        operators=tuple(OperatorPlan(step.name, step.make) for step in steps),
+        operators=tuple(operators),
         outputs=tuple(_output(exit_, app) for exit_ in section.exits),
         tables=tuple(TableSpec(use.name, number, use.codec) for number, use in enumerate(uses)),
         parallelism=head.options.parallelism,

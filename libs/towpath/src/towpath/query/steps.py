@@ -14,7 +14,7 @@ from towpath.operators.count import KeyedCount
 from towpath.operators.process import KeyedProcess, RowFunction
 from towpath.operators.rows import BatchFunction, Filter, Keep, MapBatches, RequireKey, Select, WithColumns
 from towpath.query.check import Schema, visible
-from towpath.query.plan import Operator
+from towpath.query.plan import Operator, OperatorPlan
 
 
 @dataclass(frozen=True)
@@ -179,27 +179,6 @@ class KeepStep:
 
 
 @dataclass(frozen=True)
-class CombineStep:
-    """Rows of a key merged before an edge; put in by the planner."""
-
-    keys: tuple[str, ...]
-    name: str = "combine"
-    tables: tuple[TableUse, ...] = ()
-
-    def make(self) -> Operator:
-        """A new operator."""
-        return Combine(self.keys)
-
-    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
-        """The key."""
-        return set(self.keys)
-
-    def keeps(self, columns: Collection[str]) -> bool:
-        """If they are part of the key."""
-        return set(self.keys).issuperset(columns)
-
-
-@dataclass(frozen=True)
 class CountStep:
     """Rows per key."""
 
@@ -216,9 +195,9 @@ class CountStep:
         """A new operator."""
         return KeyedCount(self.keys, self.into, self.into, each=self.each)
 
-    def combiner(self) -> CombineStep | None:
-        """What may come before the edge; None: each row is to be seen."""
-        return None if self.each else CombineStep(self.keys)
+    def combiner(self) -> OperatorPlan | None:
+        """What may merge rows before the edge; None: each row is to be seen."""
+        return None if self.each else OperatorPlan("combine", lambda: Combine(self.keys))
 
     def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
         """The key."""
