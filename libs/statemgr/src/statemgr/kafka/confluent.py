@@ -32,10 +32,13 @@ class ConfluentKafka:
         self._lock = threading.Lock()
         self._requests: Requests | None = None
 
-    def consumer(self, *, read_committed: bool = True, name: str) -> ConfluentConsumer:
-        """A new manually assigned consumer; ``name`` shows up as client id."""
+    def consumer(self, *, read_committed: bool = True, columns: bool = False, name: str) -> ConfluentConsumer:
+        """A new manually assigned consumer; ``name`` shows up as client id.
+
+        With ``columns`` its records are :class:`towpath_native.records.Records`, where these can be had.
+        """
         settings = consumer_settings(self.bootstrap, name, self._extra, read_committed=read_committed, group=name)
-        return ConfluentConsumer(settings, self._shared_requests())
+        return ConfluentConsumer(settings, self._shared_requests(), columns=columns)
 
     def producer(self, *, transactional_id: str | None, name: str) -> ConfluentProducer:
         """A new producer instance; idempotent, and transactional if an id is given."""

@@ -6,16 +6,16 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer as Client
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka import Message as ClientMessage
 from confluent_kafka import TopicPartition as ClientPartition
 
 from statemgr.errors import InputLostError, StateError, TopicMissingError
 from statemgr.kafka.classify import Reaction, Source, classify
 from statemgr.kafka.ports import Bounds, Committed, Message
+from statemgr.kafka.reading import Fault, reader_of
 from statemgr.kafka.requests import Requests, named
 from statemgr.types import TopicPartition
 
@@ -53,7 +53,7 @@ class ConfluentConsumer:
         notes: how often the client reported each passing trouble (by error name), for metrics.
     """
 
-    def __init__(self, settings: Mapping[str, Any], requests: Requests) -> None:
+    def __init__(self, settings: Mapping[str, Any], requests: Requests, *, columns: bool = False) -> None:
         self.notes: Counter[str] = Counter()
         self._requests = requests
         self._starts: dict[TopicPartition, int] = {}
@@ -62,6 +62,7 @@ class ConfluentConsumer:
         self._doubtful = False
         self._pending: list[tuple[TopicPartition | None, StateError]] = []
         self._client = Client({**settings, "error_cb": self._on_error})
+        self._reader = reader_of(self._client, columns=columns)
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Replace the assignment; each partition starts at its explicit offset, unpaused."""
@@ -128,7 +129,7 @@ class ConfluentConsumer:
             self._call("assigning", positions, self._client.incremental_assign, _at(positions))
             self._starts.update(positions)
 
-    def consume(self, max_records: int, timeout_s: float) -> list[Message]:
+    def consume(self, max_records: int, timeout_s: float) -> Sequence[Message]:
         """Whatever is there, at most ``max_records``; waits up to ``timeout_s`` for the first.
 
         Raises:
@@ -138,20 +139,16 @@ class ConfluentConsumer:
         """
         if self._pending:
             raise self._pending.pop(0)[1]
-        wanted = min(max_records, MAX_BATCH)
-        # librdkafka waits until it has as many as asked for, so only the first record is waited for.
-        messages = self._read(wanted, 0)
-        if not messages and timeout_s > 0:
-            messages = self._read(1, timeout_s)
-            if messages and wanted > 1:
-                messages += self._read(wanted - 1, 0)
-        if any(map(ClientMessage.error, messages)):
-            messages = self._without_errors(messages)
+        taken = self._call(
+            "reading", self._starts, self._reader.take, min(max_records, MAX_BATCH), max(0.0, timeout_s)
+        )
+        for fault in taken.faults:
+            self._note(fault)
         if self._doubtful:
             self._look_for_missing()
-        if self._pending and not messages:
+        if self._pending and not taken.records:
             raise self._pending.pop(0)[1]
-        return cast("list[Message]", messages)
+        return taken.records
 
     def position(self, partition: TopicPartition) -> int | None:
         """Next offset to be read; passes transaction markers; None if not assigned."""
@@ -189,6 +186,7 @@ class ConfluentConsumer:
 
     def close(self) -> None:
         """Free the client."""
+        self._reader.close()
         self._client.close()
 
     def _warm(self, positions: Iterable[TopicPartition]) -> None:
@@ -205,9 +203,6 @@ class ConfluentConsumer:
         offset = found[0].offset
         return offset if offset is not None and offset >= 0 else self._starts[partition]
 
-    def _read(self, most: int, timeout_s: float) -> list[ClientMessage]:
-        return self._call("reading", self._starts, self._client.consume, most, timeout_s)
-
     def _call(self, what: str, partitions: Iterable[TopicPartition], call: Callable[..., T], *arguments: object) -> T:
         """Run a call of the client and name its error; an error within a message is no concern of this."""
         try:
@@ -222,28 +217,20 @@ class ConfluentConsumer:
             self._resting.pop(partition, None)
         self._pending = [item for item in self._pending if item[0] is None or item[0] in self._starts]
 
-    def _without_errors(self, messages: Iterable[ClientMessage]) -> list[ClientMessage]:
-        records = []
-        for message in messages:
-            error = message.error()
-            if error is None:
-                records.append(message)
-            else:
-                self._note(error, message)
-        return records
-
-    def _note(self, error: KafkaError, message: ClientMessage) -> None:
-        topic, number = message.topic(), message.partition()
-        partition = None if topic is None or number is None else TopicPartition(topic, number)
-        if partition is not None and partition.partition >= 0 and partition not in self._starts:
+    def _note(self, fault: Fault) -> None:
+        error, at, offset = fault
+        if at is None:
+            self._on_error(error)
+            return
+        if at.partition >= 0 and at not in self._starts:
             return
         reaction = classify(error, Source.EVENT)
         if reaction is Reaction.NOTE:
             self._count(error)
-        elif reaction is Reaction.INPUT_LOST and partition is not None:
-            self._pending.append((partition, self._input_lost(partition, message.offset(), error)))
+        elif reaction is Reaction.INPUT_LOST and at.partition >= 0:
+            self._pending.append((at, self._input_lost(at, offset, error)))
         elif reaction is Reaction.MISSING:
-            self._pending.append((partition, _missing(partition or topic, error.str())))
+            self._pending.append((at, _missing(at if at.partition >= 0 else at.topic, error.str())))
         else:
             self._pending.append((None, named("reading", error, self._requests.bootstrap)))
 

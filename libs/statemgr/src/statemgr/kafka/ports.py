@@ -73,7 +73,7 @@ class Consumer(Protocol):
         """Fetch these partitions again."""
         ...
 
-    def consume(self, max_records: int, timeout_s: float) -> list[Message]:
+    def consume(self, max_records: int, timeout_s: float) -> Sequence[Message]:
         """Whatever is there, at most ``max_records``; waits up to ``timeout_s`` for the first.
 
         Raises:
@@ -214,8 +214,12 @@ class Admin(Protocol):
 class Kafka(Protocol):
     """Makes clients for one cluster."""
 
-    def consumer(self, *, read_committed: bool = True, name: str) -> Consumer:
-        """A new manually assigned consumer; ``name`` shows up as client id."""
+    def consumer(self, *, read_committed: bool = True, columns: bool = False, name: str) -> Consumer:
+        """A new manually assigned consumer; ``name`` shows up as client id.
+
+        With ``columns`` its records come as columns where the client can do that; they can be looked at one by one
+        all the same.
+        """
         ...
 
     def producer(self, *, transactional_id: str | None, name: str) -> Producer:

@@ -40,7 +40,7 @@ class FakeKafka:
         self.clock: MovableClock = clock if clock is not None else ManualClock()
         self.cluster = Cluster(self.clock, marker_lag_s=marker_lag_s)
 
-    def consumer(self, *, read_committed: bool = True, name: str) -> FakeConsumer:
+    def consumer(self, *, read_committed: bool = True, columns: bool = False, name: str) -> FakeConsumer:
         """A new manually assigned consumer."""
         return FakeConsumer(self.cluster, name, read_committed=read_committed)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from towpath.errors import StageStoppedError
 from towpath.operators.codec import RecordDecoder, decoder_for
 from towpath.operators.json_decode import Decoded
 from towpath.query.plan import PARTITION, Format, StagePlan
+from towpath.stage import columns
 
 
 class PoisonRecord(NamedTuple):
@@ -94,14 +94,14 @@ class Batch:
             for part in self.parts
             for partition in part.partitions.tolist()
         ]
-        offset = [message.offset() for part in self.parts for message in part.messages]
+        offset = np.concatenate([columns.offsets(part.messages) for part in self.parts])
         rows = np.concatenate([part.rows for part in self.parts])
         before = np.repeat(np.cumsum(rows) - rows, rows)
         return Origin(
             sources=sources,
             source=np.repeat(np.array(index, np.int32), rows),
             partition=np.repeat(np.concatenate([part.partitions for part in self.parts]), rows),
-            offset=np.repeat(np.array(offset, np.int64), rows),
+            offset=np.repeat(offset, rows),
             row=np.arange(len(before), dtype=np.int64) - before,
         )
 
@@ -124,14 +124,13 @@ class Intake:
         next_offsets: dict[TopicPartition, int] = {}
         oldest_ms: list[int] = []
         parts: list[Part] = []
-        for topic, group in self._by_topic(messages).items():
-            runs = _runs(group)
-            at = 0
-            for partition, count in runs:
-                oldest_ms.append(group[at].timestamp()[1])
-                at += count
-                next_offsets[TopicPartition(topic, partition)] = group[at - 1].offset() + 1
-            partitions = np.repeat(*np.array(runs, np.int32).T)
+        for topic, group in columns.by_topic(messages).items():
+            partitions = columns.partitions(group)
+            starts = columns.run_starts(partitions).tolist()
+            for start, end in zip(starts, [*starts[1:], len(group)], strict=True):
+                first, last = group[start], group[end - 1]
+                oldest_ms.append(first.timestamp()[1])
+                next_offsets[TopicPartition(topic, last.partition())] = last.offset() + 1
             decoded = self._decode(topic, group)
             parts.append(Part(topic, group, partitions, decoded.rows))
             poison += [PoisonRecord(group[bad.index], bad.reason) for bad in decoded.bad]
@@ -148,22 +147,8 @@ class Intake:
         )
 
     def _decode(self, topic: str, group: Sequence[Message]) -> Decoded:
-        kind = type(group[0])  # a consumer's messages are all of one; so the loops over records run in C
-        values, keys = list(map(kind.value, group)), list(map(kind.key, group)) if topic in self._keyed else []
+        keys = columns.keys(group) if topic in self._keyed else []
         try:
-            return self._decoders[topic].decode(values, keys)
+            return self._decoders[topic].decode(columns.values(group), keys)
         except StageStoppedError as error:
             raise StageStoppedError(f"{topic}: {error}") from error
-
-    def _by_topic(self, messages: Sequence[Message]) -> dict[str, Sequence[Message]]:
-        if len(self._decoders) == 1:
-            return dict.fromkeys(self._decoders, messages)
-        groups: dict[str, list[Message]] = {}
-        for topic, run in groupby(messages, type(messages[0]).topic):
-            groups.setdefault(topic, []).extend(run)
-        return dict(groups)
-
-
-def _runs(messages: Sequence[Message]) -> list[tuple[int, int]]:
-    """Partition and number of records of each run; a client hands over what it has fetched partition by partition."""
-    return [(partition, len(list(run))) for partition, run in groupby(messages, type(messages[0]).partition)]

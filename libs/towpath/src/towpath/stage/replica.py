@@ -32,6 +32,7 @@ from statemgr.store import StoreBackend
 from statemgr.types import TopicPartition
 from towpath.query.plan import Format, StagePlan
 from towpath.stage.assignment import STATIC_EPOCH, StaticAssignment
+from towpath.stage.columns import mean_value_bytes
 from towpath.stage.committer import Committer
 from towpath.stage.coordinated import Coordinated
 from towpath.stage.metrics import StageMetrics
@@ -130,7 +131,7 @@ class Replica:
         self._batch_records = first_batch_records(self._most_records)
         self._least_records = first_batch_records(self._most_records)
         self._pace = Pace()
-        self._consumer = kafka.consumer(name=settings.replica)
+        self._consumer = kafka.consumer(name=settings.replica, columns=True)
         self._coordinated = coordinated
         self._transactor = Transactor(
             kafka,
@@ -280,7 +281,7 @@ class Replica:
         self._backlog = len(messages) * 2 >= self._most_records
         if messages:
             self._waited_s = self._waited(messages)
-            self._most_now = most_batch_records(self._most_records, _value_bytes(messages), self._waited_s)
+            self._most_now = most_batch_records(self._most_records, mean_value_bytes(messages, SIZED_RECORDS), self._waited_s)
             self._batch_s = self._clock.monotonic_s()
             self._process_timed(messages)
         self._processor.resume(self._clock.monotonic_s())
@@ -560,9 +561,3 @@ class Replica:
                 closing.callback(state.close)
             if self._coordinated is not None:
                 closing.callback(self._coordinated.close)
-
-
-def _value_bytes(messages: Sequence[Message]) -> float:
-    """Mean size of the values, by some of them."""
-    some = messages[:: -(-len(messages) // SIZED_RECORDS)]
-    return sum(len(message.value() or b"") for message in some) / len(some)

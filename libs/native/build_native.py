@@ -1,0 +1,24 @@
+"""Describes the extension to setuptools; run by its ``cffi_modules``."""
+
+import re
+from pathlib import Path
+
+from cffi import FFI
+
+HERE = Path(__file__).parent
+SOURCES = ("client", "fetch", "produce", "json")
+
+header = (HERE / "c" / "towpath_native.h").read_text()
+declarations = re.sub(r"^#.*$|^struct client;$|^const struct client .*$", "", header, flags=re.MULTILINE)
+
+ffibuilder = FFI()
+ffibuilder.cdef(declarations)
+ffibuilder.set_source(
+    "towpath_native._native",
+    '#include "towpath_native.h"',
+    sources=[f"c/{name}.c" for name in SOURCES],
+    include_dirs=["c"],
+    libraries=["dl"],
+    extra_compile_args=["-O3", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter"],
+    optional=True,
+)

@@ -1,0 +1,73 @@
+/* What Python sees; towpath_native/build.py repeats it for cffi. */
+#ifndef TOWPATH_NATIVE_H
+#define TOWPATH_NATIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct client;
+const struct client *client(void);
+
+const char *tn_load(const char *extension);
+const char *tn_client_name(void *handle);
+
+/* Bytes one after the other; begin[i] … begin[i + 1] is item i. */
+typedef struct {
+    uint8_t *data;
+    int64_t room;
+    int64_t *begin;
+} tn_bytes;
+
+/* What one call read. Arrays have one entry a record. Errors end a batch: at most one comes with it. */
+typedef struct {
+    int64_t records;
+    tn_bytes values;
+    tn_bytes keys;
+    tn_bytes headers;
+    uint8_t *absent;        /* bit 0: no value, bit 1: no key */
+    int32_t *topics;        /* index into topic_names */
+    int32_t *partitions;
+    int64_t *offsets;
+    int64_t *timestamps;    /* ms */
+    int8_t *timestamp_kinds;
+    int32_t topic_count;
+    void **topic_handles;
+    char **topic_names;
+    int error;
+    char *error_text;
+    char *error_topic;
+    int32_t error_partition;
+    int64_t error_offset;
+} tn_batch;
+
+void *tn_queue(void *handle);
+void tn_queue_free(void *queue);
+tn_batch *tn_fetch(void *queue, int64_t most, int64_t most_bytes, int wait_ms);
+void tn_batch_free(tn_batch *batch);
+
+int tn_produce(void *handle, const char *topic, int32_t partition, int64_t count, const uint8_t *keys,
+               const int64_t *key_begin, const int64_t *key_end, const uint8_t *values, const int64_t *value_begin,
+               const int64_t *value_end, const uint8_t *absent, int32_t *errors);
+
+enum { TN_INTEGER = 1, TN_FLOAT, TN_BOOLEAN, TN_TEXT };
+
+/* A field of JSON objects, and where its column goes: int64, double, 0 or 1 in a byte, or text with begin[i] … */
+typedef struct {
+    const char *name;
+    int64_t size;
+    int32_t kind;
+    int64_t least; /* of an integer */
+    int64_t most;
+    void *values;
+    int64_t *begin;
+    uint8_t *valid;
+} tn_field;
+
+typedef struct tn_decoder tn_decoder;
+tn_decoder *tn_decoder_new(int32_t count, const tn_field *fields);
+void tn_decoder_free(tn_decoder *decoder);
+void tn_decoder_column(tn_decoder *decoder, int32_t index, void *values, int64_t *begin, uint8_t *valid);
+int64_t tn_decode(tn_decoder *decoder, int64_t records, const uint8_t *data, const int64_t *begin,
+                  const int64_t *end, const uint8_t *absent, uint8_t *odd);
+
+#endif

@@ -1,0 +1,83 @@
+"""Reads what a consumer has fetched, as columns."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from towpath_native.extension import NATIVE, handle_of
+from towpath_native.records import Records
+
+_MOST_WAIT_MS = 2**31 - 1
+
+
+class Fault(NamedTuple):
+    """An error among the records.
+
+    Attributes:
+        code: librdkafka's.
+        text: what it says.
+        topic: of the partition that it is about; None: it is about none.
+        partition: its number, -1 for none.
+        offset: where, -1 or less for nowhere.
+    """
+
+    code: int
+    text: str
+    topic: str | None
+    partition: int
+    offset: int
+
+
+class Fetcher:
+    """Takes the place of ``Consumer.consume`` of one consumer, with partitions assigned by hand.
+
+    Positions are kept as by ``consume``. Errors come as :class:`Fault` instead of by ``error_cb``, as long as nobody
+    else polls the consumer.
+    """
+
+    def __init__(self, consumer: Any) -> None:
+        """Begin with an open consumer of confluent-kafka."""
+        self._consumer = consumer
+        handle = handle_of(consumer)
+        self._queue = NATIVE.lib.tn_queue(handle)
+
+    def fetch(self, most: int, timeout_s: float, most_bytes: int = 2**62) -> tuple[Records, Fault | None]:
+        """Whatever is there; waits up to ``timeout_s`` for the first record.
+
+        Args:
+            most: at most so many records.
+            timeout_s: seconds.
+            most_bytes: no more records once there are so many bytes of values.
+
+        Returns:
+            The records, and the error that came behind them, if any.
+
+        Raises:
+            MemoryError: no memory for the records; the positions are behind them, so that the consumer is of no use.
+        """
+        wait_ms = min(int(timeout_s * 1000 + 0.999), _MOST_WAIT_MS)
+        batch = NATIVE.lib.tn_fetch(self._queue, most, most_bytes, wait_ms)
+        if batch == NATIVE.ffi.NULL:
+            raise MemoryError("no memory for the records that Kafka sent")
+        records = Records(NATIVE.ffi.gc(batch, NATIVE.lib.tn_batch_free))
+        return records, _fault(batch) if batch.error else None
+
+    def close(self) -> None:
+        """To be called before the consumer is closed."""
+        queue, self._queue = self._queue, None
+        if queue is not None:
+            NATIVE.lib.tn_queue_free(queue)
+
+
+def _fault(batch: Any) -> Fault:
+    return Fault(
+        batch.error,
+        _text(batch.error_text) or "",
+        _text(batch.error_topic),
+        int(batch.error_partition),
+        int(batch.error_offset),
+    )
+
+
+def _text(pointer: Any) -> str | None:
+    return None if pointer == NATIVE.ffi.NULL else NATIVE.ffi.string(pointer).decode(errors="replace")
