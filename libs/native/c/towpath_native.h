@@ -49,6 +49,19 @@ int tn_produce(void *handle, const char *topic, int32_t partition, int64_t count
                const int64_t *key_begin, const int64_t *key_end, const uint8_t *values, const int64_t *value_begin,
                const int64_t *value_end, const uint8_t *absent, int32_t *errors);
 
+/* A column of text: row i is data[begin[i]] … data[begin[i + 1]]. */
+typedef struct {
+    uint8_t *data;
+    int64_t *begin;
+} tn_text;
+
+tn_text *tn_text_new(int64_t rows, int64_t bytes);
+void tn_text_free(tn_text *text);
+void *tn_text_export(tn_text *text, int64_t rows, const uint8_t *valid);
+void *tn_export_schema(void *exported);
+void *tn_export_array(void *exported);
+void tn_export_free(void *exported);
+
 enum { TN_INTEGER = 1, TN_FLOAT, TN_BOOLEAN, TN_TEXT };
 
 /* A field of JSON objects, and where its column goes: int64, double, 0 or 1 in a byte, or text with begin[i] … */

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from towpath_native.cells import Cells
 from towpath_native.extension import NATIVE
+from towpath_native.text import TextColumn
 
 MOST_FIELDS = 64
 """Most fields of one decoder."""
@@ -43,14 +44,12 @@ class Column(NamedTuple):
     """One field of all records.
 
     Attributes:
-        values: int64, float64, uint8 (0 or 1) array with one entry a record; the uint8 bytes of a text column.
+        values: int64, float64 or uint8 (0 or 1) array with one entry a record, or a column of text.
         valid: uint8 array: 0 where there is no value.
-        begin: int64 array, where each record's text begins, and the end; None unless the field is text.
     """
 
-    values: npt.NDArray[Any]
+    values: npt.NDArray[Any] | TextColumn
     valid: npt.NDArray[np.uint8]
-    begin: npt.NDArray[np.int64] | None
 
 
 _DTYPES: Mapping[Kind, Any] = {Kind.INTEGER: np.int64, Kind.FLOAT: np.float64, Kind.BOOLEAN: np.uint8}
@@ -88,12 +87,10 @@ class JsonColumns:
     def decode(self, records: Cells) -> tuple[list[Column], npt.NDArray[np.intp]]:
         """The columns in the order of the fields, and the places of the odd records."""
         count = len(records)
-        columns = [self._column(kind, count, len(records.data)) for kind in self._kinds]
-        for index, column in enumerate(columns):
-            begin = NATIVE.ffi.NULL if column.begin is None else _pointer(column.begin, "int64_t *")
-            NATIVE.lib.tn_decoder_column(
-                self._decoder, index, _pointer(column.values, "void *"), begin, _pointer(column.valid, "uint8_t *")
-            )
+        columns = [self._column(kind, count, records) for kind in self._kinds]
+        for index, (values, valid) in enumerate(columns):
+            data, begin = _targets(values)
+            NATIVE.lib.tn_decoder_column(self._decoder, index, data, begin, _pointer(valid, "uint8_t *"))
         odd = np.empty(count, np.uint8)
         left = NATIVE.lib.tn_decode(
             self._decoder,
@@ -104,13 +101,21 @@ class JsonColumns:
             _pointer(records.absent, "uint8_t *"),
             _pointer(odd, "uint8_t *"),
         )
+        for values, valid in columns:
+            if isinstance(values, TextColumn):
+                values.finish(valid)
         return columns, np.flatnonzero(odd) if left else np.empty(0, np.intp)
 
-    def _column(self, kind: Kind, count: int, size: int) -> Column:
-        valid = np.empty(count, np.uint8)
-        if kind is Kind.TEXT:
-            return Column(np.empty(size, np.uint8), valid, np.empty(count + 1, np.int64))
-        return Column(np.empty(count, _DTYPES[kind]), valid, None)
+    def _column(self, kind: Kind, count: int, records: Cells) -> Column:
+        values = TextColumn(count, int(records.sizes.sum())) if kind is Kind.TEXT else np.empty(count, _DTYPES[kind])
+        return Column(values, np.empty(count, np.uint8))
+
+
+def _targets(values: npt.NDArray[Any] | TextColumn) -> tuple[Any, Any]:
+    """Where the extension writes values, and where each text begins."""
+    if isinstance(values, TextColumn):
+        return values.text.data, values.text.begin
+    return _pointer(values, "void *"), NATIVE.ffi.NULL
 
 
 def _pointer(array: npt.NDArray[Any], kind: str) -> Any:

@@ -24,12 +24,19 @@ import polars as pl
 from towpath_native import WHY_NOT
 from towpath_native.cells import Cells
 from towpath_native.json_columns import MOST_FIELDS, Column, Field, JsonColumns, Kind
+from towpath_native.text import TextColumn
 
 from towpath.query.plan import SCHED
 
 _SIGNED: Mapping[Any, int] = {pl.Int8: 8, pl.Int16: 16, pl.Int32: 32, pl.Int64: 64}
 _UNSIGNED: Mapping[Any, int] = {pl.UInt8: 8, pl.UInt16: 16, pl.UInt32: 32}
 _PLAIN: Mapping[Any, Any] = {pl.String: str, pl.Boolean: bool, pl.Float64: float, pl.Decimal: Decimal}
+
+_OTHER_PLAIN: Mapping[Any, Field] = {
+    pl.Float64: Field(Kind.FLOAT),
+    pl.Boolean: Field(Kind.BOOLEAN),
+    pl.String: Field(Kind.TEXT),
+}
 
 _BROKEN = (msgspec.MsgspecError, UnicodeDecodeError, TypeError)
 _DOES_NOT_FIT = (pl.exceptions.PolarsError, OverflowError, TypeError, ValueError)
@@ -86,7 +93,7 @@ def plain_field(dtype: Any) -> Field | None:
         return Field(Kind.INTEGER, -half, half - 1)
     if kind in _UNSIGNED:
         return Field(Kind.INTEGER, 0, 2 ** _UNSIGNED[kind] - 1)
-    return {pl.Float64: Field(Kind.FLOAT), pl.Boolean: Field(Kind.BOOLEAN)}.get(kind)
+    return _OTHER_PLAIN.get(kind)
 
 
 class JsonDecoder:
@@ -205,6 +212,8 @@ def _plain(types: Mapping[str, Any]) -> JsonColumns | None:
 
 
 def _series(name: str, column: Column, dtype: Any) -> pl.Series:
-    series = pl.Series(name, column.values).cast(dtype)
+    series = pl.Series(column.values).cast(dtype).alias(name)
+    if isinstance(column.values, TextColumn):
+        return series
     missing = np.flatnonzero(column.valid == 0)
     return series.scatter(missing, None) if len(missing) else series
