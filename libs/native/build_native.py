@@ -6,7 +6,7 @@ from pathlib import Path
 from cffi import FFI
 
 HERE = Path(__file__).parent
-SOURCES = ("client", "fetch", "produce", "json", "text")
+SOURCES = ("client", "fetch", "produce", "json", "text", "strings")
 
 header = (HERE / "c" / "towpath_native.h").read_text()
 declarations = re.sub(r"^#.*$|^struct client;$|^const struct client .*$", "", header, flags=re.MULTILINE)

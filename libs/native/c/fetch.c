@@ -107,7 +107,7 @@ static void note_event(tn_batch *batch, void *event) {
 }
 
 /* Takes in what an event holds; 0: out of memory. */
-static int take_event(tn_batch *batch, void *event, int64_t most) {
+static int take_event(tn_batch *batch, void *event) {
     int type = client()->event_type(event);
     if (type == EVENT_ERROR) {
         note_event(batch, event);
@@ -116,7 +116,6 @@ static int take_event(tn_batch *batch, void *event, int64_t most) {
     if (type != EVENT_FETCH) return 1;
     const struct message *messages[16];
     size_t count;
-    (void)most;
     while ((count = client()->event_message_array(event, messages, 16)))
         for (size_t index = 0; index < count; index++) {
             if (messages[index]->error)
@@ -160,7 +159,7 @@ tn_batch *tn_fetch(void *queue, int64_t most, int64_t most_bytes, int wait_ms) {
     while (batch->records < most && !batch->error && batch->values.begin[batch->records] < most_bytes) {
         void *event = client()->queue_poll(queue, batch->records ? 0 : wait_ms);
         if (!event) break;
-        int good = take_event(batch, event, most);
+        int good = take_event(batch, event);
         client()->event_destroy(event);
         if (!good) {
             tn_batch_free(batch);

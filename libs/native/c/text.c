@@ -1,34 +1,9 @@
 /* Columns of text in Arrow's layout, handed over by Arrow's C data interface. */
+#include "arrow.h"
 #include "towpath_native.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* https://arrow.apache.org/docs/format/CDataInterface.html; the layout is part of that specification. */
-struct ArrowSchema {
-    const char *format;
-    const char *name;
-    const char *metadata;
-    int64_t flags;
-    int64_t n_children;
-    struct ArrowSchema **children;
-    struct ArrowSchema *dictionary;
-    void (*release)(struct ArrowSchema *);
-    void *private_data;
-};
-
-struct ArrowArray {
-    int64_t length;
-    int64_t null_count;
-    int64_t offset;
-    int64_t n_buffers;
-    int64_t n_children;
-    const void **buffers;
-    struct ArrowArray **children;
-    struct ArrowArray *dictionary;
-    void (*release)(struct ArrowArray *);
-    void *private_data;
-};
 
 enum { NULLABLE = 2 };
 

@@ -45,9 +45,21 @@ void tn_queue_free(void *queue);
 tn_batch *tn_fetch(void *queue, int64_t most, int64_t most_bytes, int wait_ms);
 void tn_batch_free(tn_batch *batch);
 
-int tn_produce(void *handle, const char *topic, int32_t partition, int64_t count, const uint8_t *keys,
-               const int64_t *key_begin, const int64_t *key_end, const uint8_t *values, const int64_t *value_begin,
-               const int64_t *value_end, const uint8_t *absent, int32_t *errors);
+/* Byte strings where they lie. */
+typedef struct {
+    int64_t length;
+    uint64_t *address;
+    int64_t *size;
+    uint8_t *absent;
+    int32_t chunk_count;
+    void *chunks;
+} tn_strings;
+
+tn_strings *tn_strings_take(void *stream);
+void tn_strings_free(tn_strings *strings);
+
+int tn_produce(void *handle, const char *topic, int32_t partition, int64_t count, const uint64_t *keys,
+               const int64_t *key_sizes, const uint64_t *values, const int64_t *value_sizes, int32_t *errors);
 
 /* A column of text: row i is data[begin[i]] … data[begin[i + 1]]. */
 typedef struct {

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from towpath_native.cells import Cells
 from towpath_native.extension import NATIVE
+from towpath_native.memory import pointer_to
 from towpath_native.text import TextColumn
 
 MOST_FIELDS = 64
@@ -90,16 +91,16 @@ class JsonColumns:
         columns = [self._column(kind, count, records) for kind in self._kinds]
         for index, (values, valid) in enumerate(columns):
             data, begin = _targets(values)
-            NATIVE.lib.tn_decoder_column(self._decoder, index, data, begin, _pointer(valid, "uint8_t *"))
+            NATIVE.lib.tn_decoder_column(self._decoder, index, data, begin, pointer_to(valid, "uint8_t *"))
         odd = np.empty(count, np.uint8)
         left = NATIVE.lib.tn_decode(
             self._decoder,
             count,
-            _pointer(records.data, "uint8_t *"),
-            _pointer(records.begin, "int64_t *"),
-            _pointer(records.end, "int64_t *"),
-            _pointer(records.absent, "uint8_t *"),
-            _pointer(odd, "uint8_t *"),
+            pointer_to(records.data, "uint8_t *"),
+            pointer_to(records.begin, "int64_t *"),
+            pointer_to(records.end, "int64_t *"),
+            pointer_to(records.absent, "uint8_t *"),
+            pointer_to(odd, "uint8_t *"),
         )
         for values, valid in columns:
             if isinstance(values, TextColumn):
@@ -115,8 +116,4 @@ def _targets(values: npt.NDArray[Any] | TextColumn) -> tuple[Any, Any]:
     """Where the extension writes values, and where each text begins."""
     if isinstance(values, TextColumn):
         return values.text.data, values.text.begin
-    return _pointer(values, "void *"), NATIVE.ffi.NULL
-
-
-def _pointer(array: npt.NDArray[Any], kind: str) -> Any:
-    return NATIVE.ffi.cast(kind, array.ctypes.data)
+    return pointer_to(values, "void *"), NATIVE.ffi.NULL

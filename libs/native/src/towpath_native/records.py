@@ -11,19 +11,9 @@ import numpy.typing as npt
 
 from towpath_native.cells import Cells
 from towpath_native.extension import NATIVE
+from towpath_native.memory import array_of
 
 _NO_VALUE, _NO_KEY = 1, 2
-
-
-class _Memory:
-    """A part of a batch's memory as NumPy takes it: the array keeps the batch."""
-
-    __slots__ = ("__array_interface__", "batch")
-
-    def __init__(self, batch: Any, pointer: Any, length: int, kind: str) -> None:
-        self.batch = batch
-        address = int(NATIVE.ffi.cast("uintptr_t", pointer))
-        self.__array_interface__ = {"shape": (length,), "typestr": kind, "data": (address, True), "version": 3}
 
 
 class Records(Sequence["Record"]):
@@ -121,9 +111,7 @@ class Records(Sequence["Record"]):
         return every if self._rows is None else every[self._rows]
 
     def _all(self, pointer: Any, kind: str, length: int) -> npt.NDArray[Any]:
-        if not length:
-            return np.empty(0, np.dtype(kind))
-        return np.asarray(_Memory(self._batch, pointer, length, kind))
+        return array_of(self._batch, pointer, length, kind)
 
 
 class Record:

@@ -150,9 +150,12 @@ class Producer(Protocol):
         ...
 
     def produce_batch(
-        self, topic: str, partition: int, keys: Sequence[bytes | None], values: Sequence[bytes | None]
+        self, topic: str, partition: int, keys: Sequence[bytes | None] | None, values: Sequence[bytes | None]
     ) -> None:
-        """Queue records for one partition; ``partition=-1`` lets Java's murmur2 partitioner choose by key."""
+        """Queue records for one partition; ``partition=-1`` lets Java's murmur2 partitioner choose by key.
+
+        ``keys`` of None: no record has one.
+        """
         ...
 
     def flush(self, timeout_s: float) -> None:

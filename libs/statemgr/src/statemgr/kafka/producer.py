@@ -19,6 +19,7 @@ from statemgr.kafka.classify import Reaction, Source, classify
 from statemgr.kafka.deadline import within
 from statemgr.kafka.guard import Guard
 from statemgr.kafka.ports import DeliveryCallback
+from statemgr.kafka.queueing import RecordBatch, Refused, queue_of
 from statemgr.kafka.settings import TRANSACTION_TIMEOUT_MS
 from statemgr.types import TopicPartition
 
@@ -71,6 +72,7 @@ class ConfluentProducer:
             # about 15 % of the throughput, so a transactional producer asks for them record by record.
             config["on_delivery"] = self._on_report
         self._client = Client(config)
+        self._batches = queue_of(self._client, reports=not self._transactional)
 
     def init_transactions(self, timeout_s: float) -> None:
         """Fence every other producer of this transactional id and wait for its transactions to end.
@@ -130,9 +132,11 @@ class ConfluentProducer:
                 return
 
     def produce_batch(
-        self, topic: str, partition: int, keys: Sequence[bytes | None], values: Sequence[bytes | None]
+        self, topic: str, partition: int, keys: Sequence[bytes | None] | None, values: Sequence[bytes | None]
     ) -> None:
         """Queue records for one partition; ``partition=-1`` lets Java's murmur2 partitioner choose by key.
+
+        ``keys`` of None: no record has one.
 
         Raises:
             RecordTooLargeError: names the records larger than the client's limit; all others are queued.
@@ -140,15 +144,13 @@ class ConfluentProducer:
             ProducerLostError: anything else.
         """
         self._guard.check()
-        batch: list[dict[str, Any]] = [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
+        batch = self._batches.batch(keys, values)
         too_large: list[str] = []
         deadline = 0.0
-        while batch:
-            queued = self._guard.call(f"produce to {topic}", self._client.produce_batch, topic, batch, partition)
-            if queued == len(batch):
-                break
-            batch = self._not_queued(topic, batch, too_large)
-            if batch:
+        while len(batch):
+            refused = self._guard.call(f"produce to {topic}", self._batches.queue, topic, partition, batch)
+            batch = self._not_queued(topic, batch, refused, too_large)
+            if len(batch):
                 deadline = deadline or time.monotonic() + QUEUE_FULL_DEADLINE_S
                 self._make_room(deadline)
         if too_large:
@@ -156,22 +158,22 @@ class ConfluentProducer:
         self._guard.call("poll", self._client.poll, 0)
         self._guard.check()
 
-    def _not_queued(self, topic: str, batch: Sequence[dict[str, Any]], too_large: list[str]) -> list[dict[str, Any]]:
+    def _not_queued(
+        self, topic: str, batch: RecordBatch, refused: Sequence[Refused], too_large: list[str]
+    ) -> RecordBatch:
         """The tail that found the queue full, in order: once full, librdkafka refuses all that follow."""
-        tail: list[dict[str, Any]] = []
-        for entry in batch:
-            error = entry.pop("_error", None)
-            if error is None:
-                continue
+        tail: list[int] = []
+        for index, error in refused:
             reaction = classify(error, Source.PRODUCER)
             if reaction is Reaction.RETRY:
-                tail.append(entry)
+                tail.append(index)
             elif reaction is Reaction.TOO_LARGE:
-                size = len(entry["key"] or b"") + len(entry["value"] or b"")
-                too_large.append(f"record of {size} bytes with key {entry['key']!r:.80}")
+                key, value = batch.record(index)
+                size = len(key or b"") + len(value or b"")
+                too_large.append(f"record of {size} bytes with key {key!r:.80}")
             else:
                 self._guard.refuse(f"produce to {topic}", error)
-        return tail
+        return batch.some(tail)
 
     def flush(self, timeout_s: float) -> None:
         """Wait until every queued record is acknowledged, and serve the delivery callbacks.
@@ -248,7 +250,7 @@ class ConfluentProducer:
         abort = self._open and self._guard.lost is None
         self._guard.lost = self._guard.lost or "closed"
         handover = [self._client]
-        del self._client
+        del self._client, self._batches
         thread = threading.Thread(target=_close, args=(handover, abort), name="kafka-producer-close", daemon=True)
         thread.start()
         thread.join(CLOSE_WAIT_S)

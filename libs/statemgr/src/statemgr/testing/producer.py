@@ -83,13 +83,13 @@ class FakeProducer:
         self._step("produce", lambda: self._produce(topic, partition, key, value, tuple(headers), on_delivery))
 
     def produce_batch(
-        self, topic: str, partition: int, keys: Sequence[bytes | None], values: Sequence[bytes | None]
+        self, topic: str, partition: int, keys: Sequence[bytes | None] | None, values: Sequence[bytes | None]
     ) -> None:
         """Append records to one partition; ``partition=-1`` lets murmur2 choose by key, keyless ones take turns."""
 
         def act() -> None:
             too_large = []
-            for key, value in zip(keys, values, strict=True):
+            for key, value in zip([None] * len(values) if keys is None else keys, values, strict=True):
                 try:
                     self._produce(topic, partition, key, value, (), None)
                 except RecordTooLargeError as error:

@@ -41,13 +41,18 @@ def sink_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def encode_json(frame: pl.DataFrame) -> list[bytes]:
     """The value of each row's record, in row order, without ``__partition``."""
+    return json_series(frame).to_list()
+
+
+def json_series(frame: pl.DataFrame) -> pl.Series:
+    """The same as a Binary series."""
     rows = frame.drop(PARTITION, strict=False)
     rows = rows.rename({column: name for column, name in PUBLIC_NAMES.items() if column in rows.columns})
     if pl.Binary in rows.dtypes:
         rows = rows.with_columns(pl.col(pl.Binary).bin.encode("base64"))
     if not rows.width:
-        return [b"{}"] * frame.height
-    return rows.select(_object(rows.schema).cast(pl.Binary)).to_series().to_list()
+        return pl.Series([b"{}"] * frame.height, dtype=pl.Binary)
+    return rows.select(_object(rows.schema).cast(pl.Binary)).to_series()
 
 
 def _object(schema: Mapping[str, Any]) -> pl.Expr:

@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from towpath_native import WHY_NOT
+from towpath_native.strings import Strings
 
 from statemgr.errors import RecordTooLargeError
 from statemgr.kafka.ports import Producer, TopicInfo
 from statemgr.partitioner import partitions_of
 from towpath.operators.arrow_frames import encode_frames
-from towpath.operators.bytes_rows import encode_bytes
-from towpath.operators.json_encode import encode_json
+from towpath.operators.json_encode import encode_json, json_series
 from towpath.operators.keys import key_bytes, key_series, null_keys
-from towpath.query.plan import PARTITION, Edge, Format, OutputPlan
+from towpath.query.plan import KEY_COLUMN, PARTITION, VALUE_COLUMN, Edge, Format, OutputPlan
 
 RANDOM_ROWS = 256
 """Rows of a slice on a random edge: small enough to spread a batch, large enough to keep records few."""
@@ -84,25 +85,16 @@ class Router:
         if self._plan.format is Format.ARROW:
             return self._write_frames(target, rows, producer)
         keys, values = self._records(rows)
-        key_sizes, value_sizes = _sizes(keys), _sizes(values)
+        sizes = _sizes(keys, values)
+        produced = int(sizes.sum())
+        fits, large = np.flatnonzero(sizes <= self._limit), np.flatnonzero(sizes > self._limit)
         too_large: list[TooLarge] = []
-        if max(key_sizes, default=0) + max(value_sizes, default=0) > self._limit:
-            keys, values, too_large = self._sifted(rows, keys, values)
+        if len(large):
+            owners = rows.get_column(PARTITION)
+            too_large = [TooLarge(owners[index], values[index] or b"") for index in large.tolist()]
+            keys, values = None if keys is None else _chosen(keys, fits), _chosen(values, fits)
         producer.produce_batch(self._plan.topic, target, keys, values)
-        return Sent(sum(key_sizes) + sum(value_sizes), too_large)
-
-    def _sifted(
-        self, rows: pl.DataFrame, keys: Sequence[bytes | None], values: Sequence[bytes | None]
-    ) -> tuple[Sequence[bytes | None], Sequence[bytes | None], list[TooLarge]]:
-        """Keys and values of the records that the topic takes, and the rows of the others."""
-        sizes = [len(key or b"") + len(value or b"") for key, value in zip(keys, values, strict=True)]
-        fits = [index for index, size in enumerate(sizes) if size <= self._limit]
-        too_large = [
-            TooLarge(owner, values[index] or b"")
-            for index, owner in enumerate(rows.get_column(PARTITION).to_list())
-            if sizes[index] > self._limit
-        ]
-        return [keys[index] for index in fits], [values[index] for index in fits], too_large
+        return Sent(produced, too_large)
 
     def _write_frames(self, target: int, rows: pl.DataFrame, producer: Producer) -> Sent:
         try:
@@ -119,11 +111,11 @@ class Router:
             producer.produce(self._plan.topic, target, None, payload)
         return Sent(sum(map(len, payloads)), [])
 
-    def _records(self, rows: pl.DataFrame) -> tuple[Sequence[bytes | None], Sequence[bytes | None]]:
+    def _records(self, rows: pl.DataFrame) -> tuple[Sequence[bytes | None] | None, Sequence[bytes | None]]:
+        """Keys, None if there are none, and values."""
         if self._plan.format is Format.BYTES:
-            return encode_bytes(rows)
-        values = encode_json(rows)
-        return (key_series(rows, self._plan.key).to_list() if self._plan.key else [None] * len(values)), values
+            return _strings(rows.get_column(KEY_COLUMN)), _strings(rows.get_column(VALUE_COLUMN))
+        return _strings(key_series(rows, self._plan.key)) if self._plan.key else None, _strings(json_series(rows))
 
     def _split(self, frame: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
         match self._plan.edge:
@@ -150,9 +142,24 @@ class Router:
             self._turn = (self._turn + 1) % self._partitions
 
 
-def _sizes(parts: Sequence[bytes | None]) -> list[int]:
-    """Lengths of those that are there; the loop runs in C."""
-    return list(map(len, filter(None, parts)))
+def _strings(series: pl.Series) -> Sequence[bytes | None]:
+    """A Binary series as a producer takes it: where it lies, or as objects."""
+    return Strings.of_column(series) if WHY_NOT is None else series.to_list()
+
+
+def _sizes(keys: Sequence[bytes | None] | None, values: Sequence[bytes | None]) -> npt.NDArray[np.int64]:
+    """Bytes of each record."""
+    return _lengths(values) if keys is None else _lengths(values) + _lengths(keys)
+
+
+def _lengths(items: Sequence[bytes | None]) -> npt.NDArray[np.int64]:
+    if isinstance(items, Strings):
+        return items.size
+    return np.fromiter((0 if item is None else len(item) for item in items), np.int64, len(items))
+
+
+def _chosen(items: Sequence[bytes | None], places: npt.NDArray[np.intp]) -> Sequence[bytes | None]:
+    return items.at(places) if isinstance(items, Strings) else [items[place] for place in places.tolist()]
 
 
 def _by_target(frame: pl.DataFrame, targets: npt.NDArray[Any]) -> Iterator[tuple[int, pl.DataFrame]]:

@@ -1,0 +1,135 @@
+"""How a producer gives many records to its client at once: as they lie in memory, or as one object a record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from confluent_kafka import KafkaError
+from confluent_kafka import Producer as Client
+from towpath_native import WHY_NOT
+from towpath_native.publisher import Publisher
+from towpath_native.strings import Strings
+
+
+class Refused(NamedTuple):
+    """A record of a batch that is not in the queue: its place, and why."""
+
+    index: int
+    error: KafkaError
+
+
+class RecordBatch(Protocol):
+    """Records for one partition, in the form that a queue wants."""
+
+    def __len__(self) -> int: ...
+
+    def record(self, index: int) -> tuple[bytes | None, bytes | None]:
+        """Key and value of one."""
+        ...
+
+    def some(self, places: Sequence[int]) -> RecordBatch:
+        """The records at these places."""
+        ...
+
+
+class Queue(Protocol):
+    """Queues batches in one client."""
+
+    def batch(self, keys: Sequence[bytes | None] | None, values: Sequence[bytes | None]) -> Any:
+        """A batch of these records.
+
+        Raises:
+            ValueError: keys and values are not as many.
+        """
+        ...
+
+    def queue(self, topic: str, partition: int, batch: Any) -> list[Refused]:
+        """Queue a batch of this queue; gives the records that are not queued, in order.
+
+        Raises:
+            KafkaException: the client refuses all of it.
+        """
+        ...
+
+
+def queue_of(client: Client, *, reports: bool) -> Queue:
+    """A queue of this client.
+
+    Args:
+        client: a producer.
+        reports: whether the client's delivery reports are needed, which only objects have.
+    """
+    return ObjectQueue(client) if reports or WHY_NOT is not None else MemoryQueue(client)
+
+
+class Objects(list[dict[str, Any]]):
+    """A batch as confluent-kafka wants it."""
+
+    def record(self, index: int) -> tuple[bytes | None, bytes | None]:
+        """See :class:`RecordBatch`."""
+        return self[index]["key"], self[index]["value"]
+
+    def some(self, places: Sequence[int]) -> Objects:
+        """See :class:`RecordBatch`."""
+        return Objects(self[place] for place in places)
+
+
+class ObjectQueue:
+    """Gives the client one object a record."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def batch(self, keys: Sequence[bytes | None] | None, values: Sequence[bytes | None]) -> Objects:
+        """See :class:`Queue`."""
+        pairs = zip([None] * len(values) if keys is None else keys, values, strict=True)
+        return Objects({"key": key, "value": value} for key, value in pairs)
+
+    def queue(self, topic: str, partition: int, batch: Objects) -> list[Refused]:
+        """See :class:`Queue`."""
+        if self._client.produce_batch(topic, batch, partition) == len(batch):
+            return []
+        return [Refused(index, entry.pop("_error")) for index, entry in enumerate(batch) if "_error" in entry]
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """A batch as it lies in memory."""
+
+    keys: Strings | None
+    values: Strings
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def record(self, index: int) -> tuple[bytes | None, bytes | None]:
+        """See :class:`RecordBatch`."""
+        return None if self.keys is None else self.keys[index], self.values[index]
+
+    def some(self, places: Sequence[int]) -> InMemory:
+        """See :class:`RecordBatch`."""
+        chosen = np.array(places, np.intp)
+        return InMemory(None if self.keys is None else self.keys.at(chosen), self.values.at(chosen))
+
+
+class MemoryQueue:
+    """Lets the client copy the records from where they lie."""
+
+    def __init__(self, client: Client) -> None:
+        self._publisher = Publisher(client)
+
+    def batch(self, keys: Sequence[bytes | None] | None, values: Sequence[bytes | None]) -> InMemory:
+        """See :class:`Queue`."""
+        if keys is not None and len(keys) != len(values):
+            raise ValueError(f"{len(keys)} keys for {len(values)} values")
+        return InMemory(None if keys is None else Strings.of(keys), Strings.of(values))
+
+    def queue(self, topic: str, partition: int, batch: InMemory) -> list[Refused]:
+        """See :class:`Queue`."""
+        errors = self._publisher.publish(topic, partition, batch.keys, batch.values)
+        if errors is None:
+            return []
+        return [Refused(int(index), KafkaError(int(errors[index]))) for index in np.flatnonzero(errors)]
