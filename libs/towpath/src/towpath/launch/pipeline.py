@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from supervisor.xmlrpc import Faults, SupervisorTransport
 
 from statemgr.deathsig import die_with_parent
 from towpath.errors import SettingsError, TowpathError
+from towpath.launch.allocator import with_allocator
 from towpath.launch.programs import EXPECTED_EXITS, STOP_WAIT_S, Program, render_config
 
 START_TIMEOUT_S = 20.0
@@ -101,6 +103,7 @@ class Pipeline:
             stderr=subprocess.PIPE,
             start_new_session=True,
             preexec_fn=die_with_parent,
+            env=with_allocator(os.environ),
         )
         self._server = _server(socket)
         self._await_answer(socket)

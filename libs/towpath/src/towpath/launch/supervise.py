@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from statemgr.deathsig import die_with_parent
+from towpath.launch.allocator import with_allocator
 from towpath.launch.pod import Action, Part, PodPhase, PodPolicy, Report, Say, Send, Start
 
 LONGEST_LINE = 1 << 20
@@ -37,6 +39,7 @@ class Supervisor:
         self._policy = policy
         self._commands = commands
         self._report = report
+        self._environment = with_allocator(os.environ)
         self._children: dict[Part, asyncio.subprocess.Process] = {}
         self._starts: dict[Part, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -94,6 +97,7 @@ class Supervisor:
                 stderr=asyncio.subprocess.STDOUT,
                 start_new_session=True,
                 preexec_fn=die_with_parent,
+                env=self._environment,
             )
         except OSError as error:
             self._failure = error
