@@ -19,6 +19,13 @@ ffibuilder.set_source(
     sources=[f"c/{name}.c" for name in SOURCES],
     include_dirs=["c"],
     libraries=["dl"],
-    extra_compile_args=["-O3", "-std=gnu11", "-Werror=implicit-function-declaration", "-Wall", "-Wextra", "-Wno-unused-parameter"],
+    extra_compile_args=[
+        "-O3",
+        "-std=gnu11",
+        "-Werror=implicit-function-declaration",
+        "-Wall",
+        "-Wextra",
+        "-Wno-unused-parameter",
+    ],
     optional=True,
 )

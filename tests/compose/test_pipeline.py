@@ -67,7 +67,7 @@ class Compose:
         return done.stdout
 
     def wait(self, service: str) -> None:
-        """Wait until a one-shot service ends with 0, or see that it has: Compose's own wait knows no ended container."""
+        """Wait until a one-shot service ends with 0; Compose's own wait knows no container that has ended."""
         (container,) = self("ps", "-a", "-q", service).split()
         status = docker("wait", container).strip()
         assert status == "0", f"{service} ended with {status}\n{self.logs()}"

@@ -149,9 +149,9 @@ class SimulatedKafka(FakeKafka):
         self.broker = Broker(world, self.cluster)
         self.on_call(world.step)
 
-    def consumer(self, *, read_committed: bool = True, name: str) -> FakeConsumer:
+    def consumer(self, *, read_committed: bool = True, columns: bool = False, name: str) -> FakeConsumer:
         """A new manually assigned consumer."""
-        return _Consumer(self.broker, self.cluster, name, read_committed=read_committed)
+        return _Consumer(self.broker, self.cluster, name, read_committed=read_committed, columns=columns)
 
     def producer(self, *, transactional_id: str | None, name: str) -> SimulatedProducer:
         """A new producer instance."""
@@ -163,8 +163,8 @@ class SimulatedKafka(FakeKafka):
 
 
 class _Consumer(FakeConsumer):
-    def __init__(self, broker: Broker, cluster: Cluster, name: str, *, read_committed: bool) -> None:
-        super().__init__(cluster, name, read_committed=read_committed)
+    def __init__(self, broker: Broker, cluster: Cluster, name: str, *, read_committed: bool, columns: bool) -> None:
+        super().__init__(cluster, name, read_committed=read_committed, columns=columns)
         self._broker = broker
 
     def _consume(self, max_records: int, timeout_s: float) -> list[Message]:

@@ -60,7 +60,7 @@ class Cells(Sequence["bytes | None"]):
     @overload
     def __getitem__(self, index: slice) -> Cells: ...
 
-    def __getitem__(self, index: int | slice) -> bytes | None | Cells:
+    def __getitem__(self, index: int | slice) -> bytes | Cells | None:
         if isinstance(index, slice):
             return self.at(index)
         place = range(len(self))[index]

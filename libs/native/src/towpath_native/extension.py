@@ -40,7 +40,7 @@ _HANDLE_OFFSET = object.__basicsize__
 
 
 def handle_of(client: Any) -> Any:
-    """librdkafka's handle of a confluent-kafka client: the first member behind the object's header.
+    """Librdkafka's handle of a confluent-kafka client: the first member behind the object's header.
 
     The client has to be open, and to stay so while the handle is used.
 

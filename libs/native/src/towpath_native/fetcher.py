@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from towpath_native.cells import Cells
 from towpath_native.extension import NATIVE, handle_of
+from towpath_native.memory import array_of
 from towpath_native.records import Records
 
+_NO_VALUE, _NO_KEY = 1, 2
 _MOST_WAIT_MS = 2**31 - 1
 
 
@@ -59,14 +65,38 @@ class Fetcher:
         batch = NATIVE.lib.tn_fetch(self._queue, most, most_bytes, wait_ms)
         if batch == NATIVE.ffi.NULL:
             raise MemoryError("no memory for the records that Kafka sent")
-        records = Records(NATIVE.ffi.gc(batch, NATIVE.lib.tn_batch_free))
-        return records, _fault(batch) if batch.error else None
+        owned = NATIVE.ffi.gc(batch, NATIVE.lib.tn_batch_free)
+        return _records(owned), _fault(owned) if owned.error else None
 
     def close(self) -> None:
         """To be called before the consumer is closed."""
         queue, self._queue = self._queue, None
         if queue is not None:
             NATIVE.lib.tn_queue_free(queue)
+
+
+def _records(batch: Any) -> Records:
+    count = int(batch.records)
+
+    def column(pointer: Any, kind: str) -> npt.NDArray[Any]:
+        return array_of(batch, pointer, count, kind)
+
+    def cells(found: Any, absent: npt.NDArray[Any]) -> Cells:
+        bounds = array_of(batch, found.begin, count + 1, "<i8")
+        return Cells(array_of(batch, found.data, int(bounds[-1]), "|u1"), bounds[:-1], bounds[1:], absent)
+
+    absent = column(batch.absent, "|u1")
+    return Records(
+        [_text(batch.topic_names[at]) or "" for at in range(batch.topic_count)],
+        column(batch.topics, "<i4"),
+        column(batch.partitions, "<i4"),
+        column(batch.offsets, "<i8"),
+        column(batch.timestamps, "<i8"),
+        column(batch.timestamp_kinds, "|i1"),
+        cells(batch.keys, absent & _NO_KEY),
+        cells(batch.values, absent & _NO_VALUE),
+        cells(batch.headers, np.zeros(count, np.uint8)),
+    )
 
 
 def _fault(batch: Any) -> Fault:

@@ -23,7 +23,9 @@ class Publisher:
         self._producer = producer
         self._handle = handle_of(producer)
 
-    def publish(self, topic: str, partition: int, keys: Strings | None, values: Strings) -> npt.NDArray[np.int32] | None:
+    def publish(
+        self, topic: str, partition: int, keys: Strings | None, values: Strings
+    ) -> npt.NDArray[np.int32] | None:
         """Queue records, which are copied.
 
         Args:

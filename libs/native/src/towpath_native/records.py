@@ -3,38 +3,86 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
-from typing import Any, overload
+from dataclasses import dataclass
+from typing import Any, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from towpath_native.cells import Cells
-from towpath_native.extension import NATIVE
-from towpath_native.memory import array_of
-
-_NO_VALUE, _NO_KEY = 1, 2
 
 
+class Message(Protocol):
+    """One record, with methods as ``confluent_kafka.Message`` has them."""
+
+    def topic(self) -> str: ...  # noqa: D102
+    def partition(self) -> int: ...  # noqa: D102
+    def offset(self) -> int: ...  # noqa: D102
+    def key(self) -> bytes | None: ...  # noqa: D102
+    def value(self) -> bytes | None: ...  # noqa: D102
+    def headers(self) -> list[tuple[str, bytes]] | None: ...  # noqa: D102
+    def timestamp(self) -> tuple[int, int]: ...  # noqa: D102
+
+
+@dataclass(frozen=True, eq=False)
 class Records(Sequence["Record"]):
-    """What one call read, in that order.
+    """Records in the order in which they were read. An item is a :class:`Record`, a slice is Records again.
 
-    Columns are made when they are asked for. An item is a :class:`Record`, which has the methods of
-    ``confluent_kafka.Message``; a slice is Records again, over the same memory.
+    Attributes:
+        topics: the topics that records come from, each once.
+        topic: int32 array, each record's topic as a place in ``topics``.
+        partition: int32 array.
+        offset: int64 array.
+        timestamp: int64 array, ms since the epoch; -1 where a record has none.
+        timestamp_kind: int8 array, what each timestamp is, as confluent-kafka numbers it.
+        key: keys.
+        value: values.
+        header: headers, packed; :meth:`Record.headers` unpacks them.
     """
 
-    def __init__(self, batch: Any, rows: npt.NDArray[np.intp] | None = None) -> None:
-        """Look at a batch of the extension: all of it, or the records at these places."""
-        self._batch = batch
-        self._rows = rows
-        self._length = int(batch.records) if rows is None else len(rows)
+    topics: Sequence[str]
+    topic: npt.NDArray[np.int32]
+    partition: npt.NDArray[np.int32]
+    offset: npt.NDArray[np.int64]
+    timestamp: npt.NDArray[np.int64]
+    timestamp_kind: npt.NDArray[np.int8]
+    key: Cells
+    value: Cells
+    header: Cells
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> Records:
+        """These records as columns."""
+        topics = list(dict.fromkeys(message.topic() for message in messages))
+        stamps = [message.timestamp() for message in messages]
+        return cls(
+            topics,
+            np.array([topics.index(message.topic()) for message in messages], np.int32),
+            np.array([message.partition() for message in messages], np.int32),
+            np.array([message.offset() for message in messages], np.int64),
+            np.array([stamp for _, stamp in stamps], np.int64),
+            np.array([kind for kind, _ in stamps], np.int8),
+            Cells.of([message.key() for message in messages]),
+            Cells.of([message.value() for message in messages]),
+            Cells.of([_packed(message.headers() or ()) for message in messages]),
+        )
 
     def at(self, places: npt.NDArray[Any]) -> Records:
         """The records at these places, over the same memory."""
-        return Records(self._batch, np.asarray(places, np.intp) if self._rows is None else self._rows[places])
+        return Records(
+            self.topics,
+            self.topic[places],
+            self.partition[places],
+            self.offset[places],
+            self.timestamp[places],
+            self.timestamp_kind[places],
+            self.key.at(places),
+            self.value.at(places),
+            self.header.at(places),
+        )
 
     def __len__(self) -> int:
-        return self._length
+        return len(self.offset)
 
     @overload
     def __getitem__(self, index: int) -> Record: ...
@@ -44,74 +92,11 @@ class Records(Sequence["Record"]):
 
     def __getitem__(self, index: int | slice) -> Record | Records:
         if isinstance(index, slice):
-            return self.at(np.arange(*index.indices(self._length)))
-        return Record(self, range(self._length)[index])
+            return self.at(np.arange(*index.indices(len(self))))
+        return Record(self, range(len(self))[index])
 
     def __iter__(self) -> Iterator[Record]:
-        return (Record(self, index) for index in range(self._length))
-
-    @cached_property
-    def topics(self) -> list[str]:
-        """The topics that records come from, each once."""
-        return [NATIVE.ffi.string(self._batch.topic_names[at]).decode() for at in range(self._batch.topic_count)]
-
-    @cached_property
-    def topic(self) -> npt.NDArray[np.int32]:
-        """Each record's topic as a place in :attr:`topics`."""
-        return self._array(self._batch.topics, "<i4")
-
-    @cached_property
-    def partition(self) -> npt.NDArray[np.int32]:
-        """Each record's partition."""
-        return self._array(self._batch.partitions, "<i4")
-
-    @cached_property
-    def offset(self) -> npt.NDArray[np.int64]:
-        """Each record's offset."""
-        return self._array(self._batch.offsets, "<i8")
-
-    @cached_property
-    def timestamp(self) -> npt.NDArray[np.int64]:
-        """Each record's timestamp in ms since the epoch; -1 where it has none."""
-        return self._array(self._batch.timestamps, "<i8")
-
-    @cached_property
-    def timestamp_kind(self) -> npt.NDArray[np.int8]:
-        """What each timestamp is, as confluent-kafka numbers it."""
-        return self._array(self._batch.timestamp_kinds, "|i1")
-
-    @cached_property
-    def value(self) -> Cells:
-        """Values."""
-        return self._cells(self._batch.values, self._absent & _NO_VALUE)
-
-    @cached_property
-    def key(self) -> Cells:
-        """Keys."""
-        return self._cells(self._batch.keys, self._absent & _NO_KEY)
-
-    @cached_property
-    def header(self) -> Cells:
-        """Headers as the extension packs them; :meth:`Record.headers` unpacks them."""
-        return self._cells(self._batch.headers, np.zeros(self._length, np.uint8))
-
-    @cached_property
-    def _absent(self) -> npt.NDArray[np.uint8]:
-        return self._array(self._batch.absent, "|u1")
-
-    def _cells(self, cells: Any, absent: npt.NDArray[Any]) -> Cells:
-        begin = self._all(cells.begin, "<i8", int(self._batch.records) + 1)
-        every = Cells(self._all(cells.data, "|u1", int(begin[-1])), begin[:-1], begin[1:], absent)
-        if self._rows is None:
-            return every
-        return Cells(every.data, begin[:-1][self._rows], begin[1:][self._rows], absent)
-
-    def _array(self, pointer: Any, kind: str) -> npt.NDArray[Any]:
-        every = self._all(pointer, kind, int(self._batch.records))
-        return every if self._rows is None else every[self._rows]
-
-    def _all(self, pointer: Any, kind: str, length: int) -> npt.NDArray[Any]:
-        return array_of(self._batch, pointer, length, kind)
+        return (Record(self, index) for index in range(len(self)))
 
 
 class Record:
@@ -151,6 +136,16 @@ class Record:
         """Names and values; None if there are none."""
         packed = self._of.header[self._index]
         return list(_unpacked(packed)) if packed else None
+
+
+def _packed(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
+    """Name's length, name, value's length or -1, value; lengths in four bytes, little-endian."""
+    parts: list[bytes] = []
+    for name, value in headers:
+        text = name.encode()
+        parts += [len(text).to_bytes(4, "little"), text]
+        parts += [(-1 if value is None else len(value)).to_bytes(4, "little", signed=True), value or b""]
+    return b"".join(parts)
 
 
 def _unpacked(packed: bytes) -> Iterator[tuple[str, Any]]:

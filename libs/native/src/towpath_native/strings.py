@@ -82,7 +82,7 @@ class Strings(Sequence["bytes | None"]):
     @overload
     def __getitem__(self, index: slice) -> Strings: ...
 
-    def __getitem__(self, index: int | slice) -> bytes | None | Strings:
+    def __getitem__(self, index: int | slice) -> bytes | Strings | None:
         if isinstance(index, slice):
             return self.at(np.arange(*index.indices(len(self))))
         return _bytes(int(self.address[index]), int(self.size[index]))

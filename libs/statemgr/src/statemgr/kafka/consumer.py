@@ -139,9 +139,7 @@ class ConfluentConsumer:
         """
         if self._pending:
             raise self._pending.pop(0)[1]
-        taken = self._call(
-            "reading", self._starts, self._reader.take, min(max_records, MAX_BATCH), max(0.0, timeout_s)
-        )
+        taken = self._call("reading", self._starts, self._reader.take, min(max_records, MAX_BATCH), max(0.0, timeout_s))
         for fault in taken.faults:
             self._note(fault)
         if self._doubtful:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
+
+from towpath_native.records import Records
 
 from statemgr.errors import InputLostError, KafkaUnavailableError
 from statemgr.kafka.ports import Bounds, Committed, Message
@@ -70,8 +72,9 @@ class FakeMessage:
 class FakeConsumer:
     """Implements :class:`~statemgr.kafka.ports.Consumer` on a :class:`~statemgr.testing.cluster.Cluster`."""
 
-    def __init__(self, cluster: Cluster, name: str, *, read_committed: bool) -> None:
+    def __init__(self, cluster: Cluster, name: str, *, read_committed: bool, columns: bool = False) -> None:
         self.name = name
+        self._columns = columns
         self._cluster = cluster
         self._read_committed = read_committed
         self._positions: dict[TopicPartition, int] = {}
@@ -118,12 +121,13 @@ class FakeConsumer:
         """Deliver these partitions again."""
         self._step("resume", lambda: self._paused.difference_update(partitions))
 
-    def consume(self, max_records: int, timeout_s: float) -> list[Message]:
+    def consume(self, max_records: int, timeout_s: float) -> Sequence[Message]:
         """Whatever is there, at most ``max_records``; if nothing is, the clock advances by ``timeout_s`` instead.
 
         Partitions take turns in being first.
         """
-        return self._step("consume", lambda: self._consume(max_records, timeout_s))
+        messages = self._step("consume", lambda: self._consume(max_records, timeout_s))
+        return cast("Sequence[Message]", Records.of(messages)) if self._columns else messages
 
     def _consume(self, max_records: int, timeout_s: float) -> list[Message]:
         self._cluster.pass_time()

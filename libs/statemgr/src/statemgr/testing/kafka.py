@@ -42,7 +42,7 @@ class FakeKafka:
 
     def consumer(self, *, read_committed: bool = True, columns: bool = False, name: str) -> FakeConsumer:
         """A new manually assigned consumer."""
-        return FakeConsumer(self.cluster, name, read_committed=read_committed)
+        return FakeConsumer(self.cluster, name, read_committed=read_committed, columns=columns)
 
     def producer(self, *, transactional_id: str | None, name: str) -> FakeProducer:
         """A new producer instance."""

@@ -145,9 +145,7 @@ class JsonDecoder:
     def _decode_plain(self, plain: JsonColumns, values: Cells, keys: Sequence[bytes | None]) -> Decoded:
         """Decode a batch by columns, and the odd records of it singly."""
         columns, odd = plain.decode(values)
-        found = [
-            _series(name, column, dtype) for (name, dtype, _), column in zip(self._columns, columns, strict=True)
-        ]
+        found = [_series(name, column, dtype) for (name, dtype, _), column in zip(self._columns, columns, strict=True)]
         frame = self._complete(pl.DataFrame(found), keys)
         if not len(odd):
             return Decoded(frame, np.ones(len(values), np.int64), [])

@@ -281,7 +281,8 @@ class Replica:
         self._backlog = len(messages) * 2 >= self._most_records
         if messages:
             self._waited_s = self._waited(messages)
-            self._most_now = most_batch_records(self._most_records, mean_value_bytes(messages, SIZED_RECORDS), self._waited_s)
+            value_bytes = mean_value_bytes(messages, SIZED_RECORDS)
+            self._most_now = most_batch_records(self._most_records, value_bytes, self._waited_s)
             self._batch_s = self._clock.monotonic_s()
             self._process_timed(messages)
         self._processor.resume(self._clock.monotonic_s())

@@ -161,16 +161,17 @@ def _make_topics(plan: StagePlan, kafka: FakeKafka) -> Topics:
     return Topics(plan, prepare_topics(admin, plan, replication=1, wait_s=0.0, stop=bool, pause=kafka.clock.advance))
 
 
-def _records(plan: StagePlan, kafka: FakeKafka) -> list[Message]:
+def _records(plan: StagePlan, kafka: FakeKafka) -> Sequence[Message]:
     """A batch of made-up input, as a consumer gives it."""
-    producer, consumer = kafka.producer(transactional_id=None, name="warm-up"), kafka.consumer(name="warm-up")
+    producer = kafka.producer(transactional_id=None, name="warm-up")
+    consumer = kafka.consumer(name="warm-up", columns=True)
     sources = [TopicPartition(item.topic, partition) for item in plan.inputs for partition in range(_TASKS)]
     for item in plan.inputs:
         keys, values = _encoded(item)
         for partition in range(_TASKS):
             producer.produce_batch(item.topic, partition, keys, values)
     consumer.assign(dict.fromkeys(sources, 0))
-    return list(consumer.consume(ROWS * len(sources), 0.0))
+    return consumer.consume(ROWS * len(sources), 0.0)
 
 
 def _encoded(item: InputPlan) -> tuple[Sequence[bytes | None], Sequence[bytes | None]]:
