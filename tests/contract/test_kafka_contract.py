@@ -12,7 +12,6 @@ from typing import Protocol
 import pytest
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
-from towpath_native import WHY_NOT
 
 from statemgr.errors import (
     InputLostError,
@@ -28,6 +27,7 @@ from statemgr.kafka.settings import MAX_RECORD_BYTES, log
 from statemgr.partitioner import partition_of
 from statemgr.testing.kafka import FakeKafka
 from statemgr.types import TopicPartition
+from towpath_native import WHY_NOT
 
 WAIT_S = 10.0
 """How long a record may take that must come."""

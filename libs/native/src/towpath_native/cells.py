@@ -40,7 +40,8 @@ class Cells(Sequence["bytes | None"]):
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
         """Bytes of each; 0 for None."""
-        return self.end - self.begin
+        sizes: npt.NDArray[np.int64] = self.end - self.begin
+        return sizes
 
     def at(self, places: npt.NDArray[Any] | slice) -> Cells:
         """The cells at these places, over the same buffer."""
@@ -67,7 +68,7 @@ class Cells(Sequence["bytes | None"]):
         return None if self.absent[place] else self.data[self.begin[place] : self.end[place]].tobytes()
 
     def __iter__(self) -> Iterator[bytes | None]:
-        data = memoryview(self.data)
+        data = self.data.data
         for absent, begin, end in zip(self.absent.tolist(), self.begin.tolist(), self.end.tolist(), strict=True):
             yield None if absent else bytes(data[begin:end])
 

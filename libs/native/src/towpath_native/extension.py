@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from importlib import metadata
 from typing import Any
 
 import confluent_kafka
@@ -20,7 +21,7 @@ def _load() -> tuple[Any, str | None]:
     """The extension, or None and the reason."""
     if os.environ.get("TOWPATH_NATIVE", "on").lower() in ("off", "0", "no", "false"):
         return None, "TOWPATH_NATIVE is off"
-    version = confluent_kafka.__version__
+    version = metadata.version("confluent-kafka")
     if not version.startswith(KNOWN_CLIENTS):
         return None, f"confluent-kafka {version} is not known to this release"
     try:

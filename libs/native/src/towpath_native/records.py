@@ -110,7 +110,7 @@ class Record:
 
     def topic(self) -> str:
         """Topic."""
-        return self._of.topics[self._of.topic[self._index]]
+        return self._of.topics[int(self._of.topic[self._index])]
 
     def partition(self) -> int:
         """Partition."""

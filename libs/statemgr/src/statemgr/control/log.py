@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from statemgr.clock import Clock, SystemClock
@@ -188,7 +188,7 @@ class ControlReader:
             )
         self._topic_id = self._topic_id or topic_id
 
-    def _apply(self, messages: list[Message]) -> list[TaskId]:
+    def _apply(self, messages: Sequence[Message]) -> list[TaskId]:
         changed: dict[TaskId, None] = {}
         for message in messages:
             task = self.view.apply(message.offset(), message.key(), message.value())

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from confluent_kafka import KafkaError
 from confluent_kafka import Producer as Client
+
 from towpath_native import WHY_NOT
 from towpath_native.publisher import Publisher
 from towpath_native.strings import Strings
@@ -17,7 +18,7 @@ from towpath_native.strings import Strings
 class Refused(NamedTuple):
     """A record of a batch that is not in the queue: its place, and why."""
 
-    index: int
+    place: int
     error: KafkaError
 
 

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, Protocol, cast
 from confluent_kafka import Consumer as Client
 from confluent_kafka import KafkaError
 from confluent_kafka import Message as ClientMessage
-from towpath_native import WHY_NOT
-from towpath_native.fetcher import Fault as ClientFault
-from towpath_native.fetcher import Fetcher
 
 from statemgr.kafka.ports import Message
 from statemgr.types import TopicPartition
+from towpath_native import WHY_NOT
+from towpath_native.fetcher import Fault as ClientFault
+from towpath_native.fetcher import Fetcher
 
 
 class Fault(NamedTuple):

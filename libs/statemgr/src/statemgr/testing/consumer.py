@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar, cast
 
-from towpath_native.records import Records
-
 from statemgr.errors import InputLostError, KafkaUnavailableError
 from statemgr.kafka.ports import Bounds, Committed, Message
 from statemgr.testing.cluster import Cluster
 from statemgr.testing.partition_log import Entry, OutOfRangeError
 from statemgr.types import TopicPartition
+from towpath_native.records import Records
 
 CREATE_TIME = 1
 """Kind of a timestamp that the producer's clock set."""

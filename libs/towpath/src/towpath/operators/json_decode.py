@@ -21,12 +21,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+
+from towpath.query.plan import SCHED
 from towpath_native import WHY_NOT
 from towpath_native.cells import Cells
 from towpath_native.json_columns import MOST_FIELDS, Column, Field, JsonColumns, Kind
 from towpath_native.text import TextColumn
-
-from towpath.query.plan import SCHED
 
 _SIGNED: Mapping[Any, int] = {pl.Int8: 8, pl.Int16: 16, pl.Int32: 32, pl.Int64: 64}
 _UNSIGNED: Mapping[Any, int] = {pl.UInt8: 8, pl.UInt16: 16, pl.UInt32: 32}

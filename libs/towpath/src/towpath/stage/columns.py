@@ -7,9 +7,9 @@ from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
-from towpath_native.records import Records
 
 from statemgr.kafka.ports import Message
+from towpath_native.records import Records
 
 
 def by_topic(messages: Sequence[Message]) -> dict[str, Sequence[Message]]:

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from towpath_native import WHY_NOT
-from towpath_native.strings import Strings
 
 from statemgr.errors import RecordTooLargeError
 from statemgr.kafka.ports import Producer, TopicInfo
@@ -18,6 +16,8 @@ from towpath.operators.arrow_frames import encode_frames
 from towpath.operators.json_encode import encode_json, json_series
 from towpath.operators.keys import key_bytes, key_series, null_keys
 from towpath.query.plan import KEY_COLUMN, PARTITION, VALUE_COLUMN, Edge, Format, OutputPlan
+from towpath_native import WHY_NOT
+from towpath_native.strings import Strings
 
 RANDOM_ROWS = 256
 """Rows of a slice on a random edge: small enough to spread a batch, large enough to keep records few."""
