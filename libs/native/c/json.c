@@ -254,7 +254,8 @@ static int read_float(text *in, const tn_field *field, int64_t row) {
     if (!read_number(in, &found) || found.digits > 15 || found.exponent < -22 || found.exponent > 22) return 0;
     double value = (double)found.mantissa;
     value = found.exponent < 0 ? value / POWERS[-found.exponent] : value * POWERS[found.exponent];
-    ((double *)field->values)[row] = found.negative ? -value : value;
+    int minus_nothing = found.integer && !found.mantissa; /* an integer's zero has no sign, unlike that of -0.0 */
+    ((double *)field->values)[row] = found.negative && !minus_nothing ? -value : value;
     return 1;
 }
 

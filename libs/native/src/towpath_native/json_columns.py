@@ -45,7 +45,8 @@ class Column(NamedTuple):
     """One field of all records.
 
     Attributes:
-        values: int64, float64 or uint8 (0 or 1) array with one entry a record, or a column of text.
+        values: int64, float64 or uint8 (0 or 1) array with one entry a record, or a column of text; where there is no
+            value, any that the field can have, or 0.
         valid: uint8 array: 0 where there is no value.
     """
 
@@ -108,7 +109,7 @@ class JsonColumns:
         return columns, np.flatnonzero(odd) if left else np.empty(0, np.intp)
 
     def _column(self, kind: Kind, count: int, records: Cells) -> Column:
-        values = TextColumn(count, int(records.sizes.sum())) if kind is Kind.TEXT else np.empty(count, _DTYPES[kind])
+        values = TextColumn(count, int(records.sizes.sum())) if kind is Kind.TEXT else np.zeros(count, _DTYPES[kind])
         return Column(values, np.empty(count, np.uint8))
 
 
