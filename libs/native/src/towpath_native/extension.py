@@ -30,7 +30,7 @@ def _load() -> tuple[Any, str | None]:
         return None, f"the extension is not there ({error}): install a C compiler, and this package anew"
     missing = native.lib.tn_load(native.ffi.new("char[]", cimpl.__file__.encode()))
     if missing:
-        return None, f"librdkafka has no {native.ffi.string(missing).decode()}"
+        return None, f"confluent-kafka's client lacks {native.ffi.string(missing).decode()}"
     return native, None
 
 

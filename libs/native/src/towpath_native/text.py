@@ -33,6 +33,7 @@ class TextColumn:
         self.text = NATIVE.ffi.gc(text, NATIVE.lib.tn_text_free)
         self._rows = rows
         self._exported: Any = None
+        self._ready = False
 
     def finish(self, valid: npt.NDArray[Any]) -> TextColumn:
         """To be called once, when the text is written; ``valid``: uint8 array, 0 where a row is null."""
@@ -42,10 +43,18 @@ class TextColumn:
         if exported == NATIVE.ffi.NULL:
             raise MemoryError("no memory for a column of text")
         self._exported = NATIVE.ffi.gc(exported, NATIVE.lib.tn_export_free)
+        self._ready = True
         return self
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[Any, Any]:
-        """Schema and array, for one consumer, and while this object lives."""
+        """Schema and array, for one consumer, and while this object lives.
+
+        Raises:
+            ValueError: the column is not finished, or was handed over before.
+        """
+        if not self._ready:
+            raise ValueError("a column of text is handed over once, after it is finished")
+        self._ready = False
         address = [
             int(NATIVE.ffi.cast("uintptr_t", part(self._exported)))
             for part in (NATIVE.lib.tn_export_schema, NATIVE.lib.tn_export_array)
