@@ -45,7 +45,7 @@ def table(schema: dict[str, Any], records: Sequence[bytes]) -> pl.DataFrame:
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=80)
 @given(data=st.data(), schema=written.schemas, emit_time=st.sampled_from([None, None, "sched_ms", "other"]))
 def test_columns_are_what_decoding_one_by_one_gives(data, schema, emit_time):
     decoder = JsonDecoder(schema, emit_time)
@@ -55,7 +55,7 @@ def test_columns_are_what_decoding_one_by_one_gives(data, schema, emit_time):
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=50)
 @given(data=st.data(), schema=written.schemas)
 def test_keys_become_a_column_and_broken_ones_are_poison(data, schema):
     pairs = data.draw(st.lists(st.tuples(written.records(schema), written.keys), max_size=8))
@@ -64,7 +64,7 @@ def test_keys_become_a_column_and_broken_ones_are_poison(data, schema):
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(tokens=st.lists(st.one_of(written.numbers, written.strings, written.literals), max_size=12))
 @pytest.mark.parametrize("needed", [True, False], ids=["needed", "skipped"])
 def test_every_value_means_the_same(needed, tokens):
