@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARIES = ("nexmark", "statemgr", "towpath", "towpath-queries")
+LIBRARIES = ("nexmark", "towpath-native", "statemgr", "towpath", "towpath-queries")
 
 pytestmark = pytest.mark.slow
 
