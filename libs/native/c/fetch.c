@@ -106,8 +106,8 @@ static void note_event(tn_batch *batch, void *event) {
     if (at) client()->topic_partition_destroy(at);
 }
 
-/* Takes in what an event holds; 0: out of memory. */
-static int take_event(tn_batch *batch, void *event) {
+/* Takes in what an event holds; 0: no room. An event with records holds one of them, says librdkafka's documentation. */
+static int take_event(tn_batch *batch, void *event, int64_t most) {
     int type = client()->event_type(event);
     if (type == EVENT_ERROR) {
         note_event(batch, event);
@@ -120,7 +120,7 @@ static int take_event(tn_batch *batch, void *event) {
         for (size_t index = 0; index < count; index++) {
             if (messages[index]->error)
                 note_message(batch, messages[index]);
-            else if (!take(batch, messages[index]))
+            else if (batch->records == most || !take(batch, messages[index]))
                 return 0;
         }
     return 1;
@@ -159,7 +159,7 @@ tn_batch *tn_fetch(void *queue, int64_t most, int64_t most_bytes, int wait_ms) {
     while (batch->records < most && !batch->error && batch->values.begin[batch->records] < most_bytes) {
         void *event = client()->queue_poll(queue, batch->records ? 0 : wait_ms);
         if (!event) break;
-        int good = take_event(batch, event);
+        int good = take_event(batch, event, most);
         client()->event_destroy(event);
         if (!good) {
             tn_batch_free(batch);

@@ -1,4 +1,4 @@
-/* What Python sees; towpath_native/build.py repeats it for cffi. */
+/* What Python sees; build_native.py gives it to cffi. */
 #ifndef TOWPATH_NATIVE_H
 #define TOWPATH_NATIVE_H
 

@@ -59,8 +59,11 @@ class Fetcher:
             The records, and the error that came behind them, if any.
 
         Raises:
+            ValueError: it is closed.
             MemoryError: no memory for the records; the positions are behind them, so that the consumer is of no use.
         """
+        if self._queue is None:
+            raise ValueError("the fetcher is closed")
         wait_ms = min(int(timeout_s * 1000 + 0.999), _MOST_WAIT_MS)
         batch = NATIVE.lib.tn_fetch(self._queue, most, most_bytes, wait_ms)
         if batch == NATIVE.ffi.NULL:

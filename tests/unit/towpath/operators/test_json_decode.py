@@ -104,3 +104,14 @@ def test_poison_of_both_kinds_is_reported_in_order():
     decoded = JsonDecoder({"a": pl.Int64}, key_column="k").decode([b'{"a":1}', b"{", b'{"a":3}'], [b"\xff", b"", b"x"])
     assert [bad.index for bad in decoded.bad] == [0, 1]
     assert decoded.frame.rows() == [(3, "x")]
+
+
+@pytest.mark.parametrize("depth", [1_000, 100_000])
+@pytest.mark.parametrize("field", ["a", "x"])
+def test_a_record_that_is_nested_too_deep_is_poison(depth, field):
+    deep = b'{"%s":' % field.encode() + b"[" * depth + b"]" * depth + b"}"
+
+    decoded = JsonDecoder({"a": pl.Int64}).decode([b'{"a":1}', deep, b'{"a":2}'])
+
+    assert decoded.frame.get_column("a").to_list() == [1, 2]
+    assert [poison.index for poison in decoded.bad] == [1]

@@ -38,7 +38,7 @@ _OTHER_PLAIN: Mapping[Any, Field] = {
     pl.String: Field(Kind.TEXT),
 }
 
-_BROKEN = (msgspec.MsgspecError, UnicodeDecodeError, TypeError)
+_BROKEN = (msgspec.MsgspecError, UnicodeDecodeError, TypeError, RecursionError)
 _DOES_NOT_FIT = (pl.exceptions.PolarsError, OverflowError, TypeError, ValueError)
 
 
