@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import compress, groupby
 
 import numpy as np
 import numpy.typing as npt
 
 from statemgr.kafka.ports import Message
+from statemgr.types import TopicPartition
 from towpath_native.records import Records
 
 
@@ -48,6 +49,24 @@ def values(messages: Sequence[Message]) -> Sequence[bytes | None]:
 def keys(messages: Sequence[Message]) -> Sequence[bytes | None]:
     """The key of each record."""
     return messages.key if isinstance(messages, Records) else list(map(type(messages[0]).key, messages))
+
+
+def of_source(messages: Sequence[Message], source: TopicPartition) -> npt.NDArray[np.bool_]:
+    """Which of the records come from this partition."""
+    if isinstance(messages, Records):
+        topic = messages.topics.index(source.topic) if source.topic in messages.topics else -1
+        found: npt.NDArray[np.bool_] = (messages.topic == topic) & (messages.partition == source.partition)
+        return found
+    return np.fromiter(
+        ((message.topic(), message.partition()) == source for message in messages), np.bool_, len(messages)
+    )
+
+
+def chosen(messages: Sequence[Message], mask: npt.NDArray[np.bool_]) -> Sequence[Message]:
+    """The records where the mask is true; columns stay columns."""
+    if isinstance(messages, Records):
+        return messages.at(np.flatnonzero(mask))
+    return list(compress(messages, mask))
 
 
 def run_starts(partition: npt.NDArray[np.int32]) -> npt.NDArray[np.intp]:

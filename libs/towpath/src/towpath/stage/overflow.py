@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from statemgr.kafka.ports import Message
 from statemgr.types import TopicPartition
+from towpath.stage import columns
 from towpath.stage.tasks import OwnedTask
 
 
@@ -33,15 +36,15 @@ class Overflow:
         """Keep the records of these inputs from these offsets on."""
         for source, stop in stops.items():
             self._tasks[source.partition].behind.add(source.topic)
-            self._kept[source] = [item for item in messages if _source(item) == source and item.offset() >= stop]
+            self._kept[source] = self._taken(messages, source, stop)
 
-    def add(self, messages: Sequence[Message]) -> list[Message]:
+    def add(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Keep the records of inputs that are kept already; gives the others."""
-        others: list[Message] = []
-        for message in messages:
-            kept = self._kept.get(_source(message))
-            (others if kept is None else kept).append(message)
-        return others
+        others = np.ones(len(messages), np.bool_)
+        for source, kept in self._kept.items():
+            kept += self._taken(messages, source)
+            others &= ~columns.of_source(messages, source)
+        return messages if others.all() else columns.chosen(messages, others)
 
     def take(self) -> list[Message]:
         """Records of tasks that have room again, to be processed now."""
@@ -50,6 +53,8 @@ class Overflow:
             self._tasks[source.partition].behind.discard(source.topic)
         return [message for source in sources for message in self._kept.pop(source)]
 
-
-def _source(message: Message) -> TopicPartition:
-    return TopicPartition(message.topic(), message.partition())
+    @staticmethod
+    def _taken(messages: Sequence[Message], source: TopicPartition, start: int = 0) -> list[Message]:
+        """The records of an input from an offset on."""
+        wanted = columns.of_source(messages, source)
+        return [message for message in columns.chosen(messages, wanted) if message.offset() >= start]
