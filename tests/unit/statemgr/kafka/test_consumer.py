@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from statemgr.errors import KafkaUnavailableError
 from statemgr.kafka.confluent import ConfluentKafka
 from statemgr.kafka.consumer import ConfluentConsumer
+from statemgr.kafka.reading import MessageReader
 from statemgr.types import TopicPartition
+from towpath_native import WHY_NOT
 
 pytestmark = pytest.mark.slow
 
@@ -18,9 +21,9 @@ AT = TopicPartition("t", 0)
 NO_OFFSET = -77
 
 
-@pytest.fixture
-def consumer() -> Iterator[ConfluentConsumer]:
-    consumer = ConfluentKafka(NOWHERE).consumer(name="reader")
+@pytest.fixture(params=[False, True], ids=["objects", "columns"])
+def consumer(request: pytest.FixtureRequest) -> Iterator[ConfluentConsumer]:
+    consumer = ConfluentKafka(NOWHERE).consumer(name="reader", columns=request.param)
     yield consumer
     consumer.close()
 
@@ -43,3 +46,23 @@ def test_position_and_reading_without_a_broker_are_answered(consumer: ConfluentC
     consumer.assign({AT: 5})
     assert consumer.position(AT) == 5
     assert not consumer.consume(10, 0.0)
+
+
+def test_a_broker_that_is_away_is_noted(consumer: ConfluentConsumer) -> None:
+    consumer.assign({AT: 5})
+    deadline_s = time.monotonic() + 10
+    while not consumer.notes and time.monotonic() < deadline_s:
+        assert not consumer.consume(10, 0.05)
+    assert consumer.notes.keys() & {"_TRANSPORT", "_ALL_BROKERS_DOWN"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "polled"),
+    [({}, False), ({"sasl.mechanism": "OAUTHBEARER", "security.protocol": "SASL_PLAINTEXT"}, True)],
+)
+def test_a_client_that_fetches_tokens_while_it_is_polled_is_polled(settings: dict[str, str], polled: bool) -> None:
+    consumer = ConfluentKafka(NOWHERE, settings).consumer(name="reader", columns=True)
+    try:
+        assert isinstance(consumer._reader, MessageReader) is (polled or WHY_NOT is not None)
+    finally:
+        consumer.close()

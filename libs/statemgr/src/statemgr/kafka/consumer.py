@@ -62,7 +62,7 @@ class ConfluentConsumer:
         self._doubtful = False
         self._pending: list[tuple[TopicPartition | None, StateError]] = []
         self._client = Client({**settings, "error_cb": self._on_error})
-        self._reader = reader_of(self._client, columns=columns)
+        self._reader = reader_of(self._client, columns=columns and not _served_by_polling(settings))
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Replace the assignment; each partition starts at its explicit offset, unpaused."""
@@ -274,6 +274,12 @@ class ConfluentConsumer:
         level = logging.DEBUG if self.notes[name] else logging.WARNING
         self.notes[name] += 1
         log.log(level, "consumer of %s: %s: %s", self._requests.bootstrap, name, error.str())
+
+
+def _served_by_polling(settings: Mapping[str, Any]) -> bool:
+    """Whether the client fetches new tokens while it is polled for messages, which a reader of columns does not do."""
+    mechanisms = (settings.get("sasl.mechanism"), settings.get("sasl.mechanisms"))
+    return "OAUTHBEARER" in mechanisms and settings.get("sasl.oauthbearer.method") != "oidc"
 
 
 def _missing(what: object, reason: str) -> TopicMissingError:
