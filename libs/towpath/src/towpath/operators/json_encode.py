@@ -46,8 +46,8 @@ def encode_json(frame: pl.DataFrame) -> list[bytes]:
 
 def json_series(frame: pl.DataFrame) -> pl.Series:
     """The same as a Binary series."""
-    rows = frame.drop(PARTITION, strict=False)
-    rows = rows.rename({column: name for column, name in PUBLIC_NAMES.items() if column in rows.columns})
+    kept = [column for column in frame.columns if column != PARTITION]
+    rows = frame.select(pl.col(column).alias(PUBLIC_NAMES.get(column, column)) for column in kept)
     if pl.Binary in rows.dtypes:
         rows = rows.with_columns(pl.col(pl.Binary).bin.encode("base64"))
     if not rows.width:

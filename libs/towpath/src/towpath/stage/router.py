@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -73,28 +73,35 @@ class Router:
 
     def send(self, frame: pl.DataFrame, producer: Producer) -> Sent:
         """Produce the rows of a frame, each partition's rows in their order."""
+        targets = self._targets(frame)
+        if self._plan.format is not Format.ARROW:
+            return self._write_records(targets, frame, producer)
+        order, parts = _by_target(targets)
+        ordered = frame[order]
         produced = 0
         too_large: list[TooLarge] = []
-        for target, rows in self._split(frame):
-            sent = self._write(target, rows, producer)
+        for target, start, end in parts:
+            sent = self._write_frames(target, ordered.slice(start, end - start), producer)
             produced += sent.produced
             too_large += sent.too_large
         return Sent(produced, too_large)
 
-    def _write(self, target: int, rows: pl.DataFrame, producer: Producer) -> Sent:
-        if self._plan.format is Format.ARROW:
-            return self._write_frames(target, rows, producer)
+    def _write_records(self, targets: npt.NDArray[np.int32], rows: pl.DataFrame, producer: Producer) -> Sent:
+        """One record a row. All are encoded at once: that costs as much for one partition's rows as for all."""
         keys, values = self._records(rows)
         sizes = _sizes(keys, values)
-        produced = int(sizes.sum())
-        fits, large = np.flatnonzero(sizes <= self._limit), np.flatnonzero(sizes > self._limit)
+        large = np.flatnonzero(sizes > self._limit)
         too_large: list[TooLarge] = []
         if len(large):
             owners = rows.get_column(PARTITION)
             too_large = [TooLarge(owners[index], values[index] or b"") for index in large.tolist()]
-            keys, values = None if keys is None else _chosen(keys, fits), _chosen(values, fits)
-        producer.produce_batch(self._plan.topic, target, keys, values)
-        return Sent(produced, too_large)
+            fits = np.flatnonzero(sizes <= self._limit)
+            keys, values, targets = _chosen(keys, fits), _chosen(values, fits), targets[fits]
+        order, parts = _by_target(targets)
+        for target, start, end in parts:
+            places = order[start:end]
+            producer.produce_batch(self._plan.topic, target, _chosen(keys, places), _chosen(values, places))
+        return Sent(int(sizes.sum()), too_large)
 
     def _write_frames(self, target: int, rows: pl.DataFrame, producer: Producer) -> Sent:
         try:
@@ -117,29 +124,36 @@ class Router:
             return _strings(rows.get_column(KEY_COLUMN)), _strings(rows.get_column(VALUE_COLUMN))
         return _strings(key_series(rows, self._plan.key)) if self._plan.key else None, _strings(json_series(rows))
 
-    def _split(self, frame: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
+    def _targets(self, frame: pl.DataFrame) -> npt.NDArray[np.int32]:
+        """The partition that each row goes to."""
         match self._plan.edge:
             case Edge.HASH:
                 return self._by_key(frame)
             case Edge.FORWARD:
-                return _by_target(frame, frame.get_column(PARTITION).to_numpy() % self._partitions)
+                return frame.get_column(PARTITION).to_numpy() % self._partitions
             case Edge.RANDOM:
-                return self._round_robin(frame)
+                return self._round_robin(frame.height)
 
-    def _by_key(self, frame: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
-        """Rows by the hash of their key; records of user code may have none, and then go round robin."""
+    def _by_key(self, frame: pl.DataFrame) -> npt.NDArray[np.int32]:
+        """By the hash of the key; records of user code may have none, and then go round robin."""
         missing = null_keys(frame, self._plan.key)
-        if missing is not None:
-            yield from self._round_robin(frame.filter(missing))
-            frame = frame.filter(~missing)
-        if frame.height:
-            yield from _by_target(frame, partitions_of(key_bytes(frame, self._plan.key), self._partitions))
+        if missing is None:
+            return partitions_of(key_bytes(frame, self._plan.key), self._partitions)
+        keyless = missing.to_numpy()
+        targets = np.empty(frame.height, np.int32)
+        targets[keyless] = self._round_robin(int(keyless.sum()))
+        targets[~keyless] = partitions_of(key_bytes(frame.filter(~missing), self._plan.key), self._partitions)
+        return targets
 
-    def _round_robin(self, frame: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
-        slices = max(1, min(self._partitions, frame.height // RANDOM_ROWS))
-        for part in frame.iter_slices(-(-frame.height // slices)):
-            yield self._turn, part
-            self._turn = (self._turn + 1) % self._partitions
+    def _round_robin(self, rows: int) -> npt.NDArray[np.int32]:
+        """Slices of rows by turns."""
+        slices = max(1, min(self._partitions, rows // RANDOM_ROWS))
+        part = np.arange(rows, dtype=np.int32) // max(1, -(-rows // slices))
+        first, self._turn = self._turn, (self._turn + slices) % self._partitions
+        return (first + part) % self._partitions
+
+
+_Items = TypeVar("_Items", Sequence[bytes | None], Sequence[bytes | None] | None)
 
 
 def _strings(series: pl.Series) -> Sequence[bytes | None]:
@@ -158,15 +172,15 @@ def _lengths(items: Sequence[bytes | None]) -> npt.NDArray[np.int64]:
     return np.fromiter((0 if item is None else len(item) for item in items), np.int64, len(items))
 
 
-def _chosen(items: Sequence[bytes | None], places: npt.NDArray[np.intp]) -> Sequence[bytes | None]:
+def _chosen(items: _Items, places: npt.NDArray[np.intp]) -> _Items:
+    if items is None:
+        return None
     return items.at(places) if isinstance(items, Strings) else [items[place] for place in places.tolist()]
 
 
-def _by_target(frame: pl.DataFrame, targets: npt.NDArray[Any]) -> Iterator[tuple[int, pl.DataFrame]]:
-    """Rows by target partition; a stable sort keeps each target's rows in order."""
+def _by_target(targets: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.intp], list[tuple[int, int, int]]]:
+    """The rows' places by target, each target's in order; and each target with the stretch of places that is its."""
     order = np.argsort(targets, kind="stable")
-    ordered = frame[order]
     found, starts = np.unique(targets[order], return_index=True)
-    bounds = [*starts.tolist(), frame.height]
-    for index, target in enumerate(found.tolist()):
-        yield int(target), ordered.slice(bounds[index], bounds[index + 1] - bounds[index])
+    bounds = [*starts.tolist(), len(order)]
+    return order, list(zip(found.tolist(), bounds, bounds[1:], strict=False))
