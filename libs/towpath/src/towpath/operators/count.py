@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 
 from towpath.operators.keys import key_bytes
@@ -38,16 +39,21 @@ class KeyedCount:
         """Rows of any number of tasks → counts."""
         groups = self._grouped(frame)
         bases = self._advance(groups, context)
-        groups = groups.with_columns(bases)
-        rows = self._running(frame, groups) if self._each else groups
-        count = (pl.col(_BASE) + pl.col(_ADDED)).alias(self._into)
+        if self._each:
+            rows = self._running(frame, groups.with_columns(bases))
+            bases = rows.get_column(_BASE)
+        else:
+            rows = groups
+        # Column by column: a query over the rows would cost a batch of few rows more than anything else does.
+        count = (bases + rows.get_column(_ADDED)).alias(self._into)
         reserved = [name for name in (PARTITION, SCHED, SCHED_NEWEST, EVENTS) if name in rows.columns]
-        return rows.select(*self._keys, count, *reserved)
+        return pl.DataFrame([*map(rows.get_column, self._keys), count, *map(rows.get_column, reserved)])
 
     def _grouped(self, frame: pl.DataFrame) -> pl.DataFrame:
         """One row per distinct key of each task, tasks in blocks."""
         totals = [weight(frame).alias(_ADDED), events(frame).alias(EVENTS), *emit_times(frame)]
-        return frame.group_by([PARTITION, *self._keys], maintain_order=True).agg(totals).sort(PARTITION)
+        groups = frame.group_by([PARTITION, *self._keys], maintain_order=True).agg(totals)
+        return groups if groups.get_column(PARTITION).is_sorted() else groups.sort(PARTITION, maintain_order=True)
 
     def _advance(self, groups: pl.DataFrame, context: OperatorContext) -> pl.Series:
         """Add each group's rows to its state; gives the counts before."""
@@ -75,4 +81,5 @@ class KeyedCount:
 
 def _blocks(groups: pl.DataFrame) -> list[tuple[int, int]]:
     """Partition and number of groups of each task, in order."""
-    return groups.group_by(PARTITION, maintain_order=True).len().rows()
+    partitions, counts = np.unique(groups.get_column(PARTITION).to_numpy(), return_counts=True)
+    return list(zip(partitions.tolist(), counts.tolist(), strict=True))

@@ -51,7 +51,12 @@ def key_bytes(frame: pl.DataFrame, columns: Sequence[str]) -> list[bytes]:
 
 def key_series(frame: pl.DataFrame, columns: Sequence[str]) -> pl.Series:
     """Key of each row as a Binary series; null where a part of the key is null."""
-    return frame.select(_key_expression(frame, columns).alias("key")).to_series()
+    if len(columns) == 1:
+        column = frame.get_column(columns[0])
+        return (column if column.dtype == pl.Binary else column.cast(pl.String).cast(pl.Binary)).alias("key")
+    parts = [_json_part(frame, column) for column in columns]
+    body = pl.concat_str(parts, separator=",", ignore_nulls=False)
+    return frame.select(pl.concat_str([pl.lit("["), body, pl.lit("]")]).cast(pl.Binary).alias("key")).to_series()
 
 
 def null_keys(frame: pl.DataFrame, columns: Sequence[str]) -> pl.Series | None:
@@ -66,15 +71,6 @@ def key_text(*parts: str | int | bool) -> bytes:
     if len(parts) == 1:
         return parts[0].encode() if isinstance(parts[0], str) else msgspec.json.encode(parts[0])
     return msgspec.json.encode(parts)
-
-
-def _key_expression(frame: pl.DataFrame, columns: Sequence[str]) -> pl.Expr:
-    if len(columns) == 1:
-        column = pl.col(columns[0])
-        return column if frame.schema[columns[0]] == pl.Binary else column.cast(pl.String).cast(pl.Binary)
-    parts = [_json_part(frame, column) for column in columns]
-    body = pl.concat_str(parts, separator=",", ignore_nulls=False)
-    return pl.concat_str([pl.lit("["), body, pl.lit("]")]).cast(pl.Binary)
 
 
 def _json_part(frame: pl.DataFrame, column: str) -> pl.Expr:

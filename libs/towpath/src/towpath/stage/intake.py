@@ -136,7 +136,7 @@ class Intake:
             poison += [PoisonRecord(group[bad.index], bad.reason) for bad in decoded.bad]
             if decoded.frame.height:
                 owners = np.repeat(partitions, decoded.rows)
-                frames.append(decoded.frame.with_columns(pl.Series(PARTITION, owners)))
+                frames.append(decoded.frame.hstack([pl.Series(PARTITION, owners)]))
         return Batch(
             frame=pl.concat(frames, how="diagonal") if frames else None,
             next_offsets=next_offsets,

@@ -14,7 +14,7 @@ from statemgr.kafka.ports import Producer, TopicInfo
 from statemgr.partitioner import partitions_of
 from towpath.operators.arrow_frames import encode_frames
 from towpath.operators.json_encode import encode_json, json_series
-from towpath.operators.keys import key_bytes, key_series, null_keys
+from towpath.operators.keys import key_series
 from towpath.query.plan import KEY_COLUMN, PARTITION, VALUE_COLUMN, Edge, Format, OutputPlan
 from towpath_native import WHY_NOT
 from towpath_native.strings import Strings
@@ -73,9 +73,10 @@ class Router:
 
     def send(self, frame: pl.DataFrame, producer: Producer) -> Sent:
         """Produce the rows of a frame, each partition's rows in their order."""
-        targets = self._targets(frame)
+        keys = key_series(frame, self._plan.key) if self._plan.key else None
+        targets = self._targets(frame, keys)
         if self._plan.format is not Format.ARROW:
-            return self._write_records(targets, frame, producer)
+            return self._write_records(targets, frame, keys, producer)
         order, parts = _by_target(targets)
         ordered = frame[order]
         produced = 0
@@ -86,9 +87,11 @@ class Router:
             too_large += sent.too_large
         return Sent(produced, too_large)
 
-    def _write_records(self, targets: npt.NDArray[np.int32], rows: pl.DataFrame, producer: Producer) -> Sent:
+    def _write_records(
+        self, targets: npt.NDArray[np.int32], rows: pl.DataFrame, key: pl.Series | None, producer: Producer
+    ) -> Sent:
         """One record a row. All are encoded at once: that costs as much for one partition's rows as for all."""
-        keys, values = self._records(rows)
+        keys, values = self._records(rows, key)
         sizes = _sizes(keys, values)
         large = np.flatnonzero(sizes > self._limit)
         too_large: list[TooLarge] = []
@@ -118,31 +121,32 @@ class Router:
             producer.produce(self._plan.topic, target, None, payload)
         return Sent(sum(map(len, payloads)), [])
 
-    def _records(self, rows: pl.DataFrame) -> tuple[Sequence[bytes | None] | None, Sequence[bytes | None]]:
+    def _records(
+        self, rows: pl.DataFrame, key: pl.Series | None
+    ) -> tuple[Sequence[bytes | None] | None, Sequence[bytes | None]]:
         """Keys, None if there are none, and values."""
         if self._plan.format is Format.BYTES:
             return _strings(rows.get_column(KEY_COLUMN)), _strings(rows.get_column(VALUE_COLUMN))
-        return _strings(key_series(rows, self._plan.key)) if self._plan.key else None, _strings(json_series(rows))
+        return None if key is None else _strings(key), _strings(json_series(rows))
 
-    def _targets(self, frame: pl.DataFrame) -> npt.NDArray[np.int32]:
+    def _targets(self, frame: pl.DataFrame, key: pl.Series | None) -> npt.NDArray[np.int32]:
         """The partition that each row goes to."""
         match self._plan.edge:
             case Edge.HASH:
-                return self._by_key(frame)
+                return self._round_robin(frame.height) if key is None else self._by_key(key)
             case Edge.FORWARD:
                 return frame.get_column(PARTITION).to_numpy() % self._partitions
             case Edge.RANDOM:
                 return self._round_robin(frame.height)
 
-    def _by_key(self, frame: pl.DataFrame) -> npt.NDArray[np.int32]:
+    def _by_key(self, key: pl.Series) -> npt.NDArray[np.int32]:
         """By the hash of the key; records of user code may have none, and then go round robin."""
-        missing = null_keys(frame, self._plan.key)
-        if missing is None:
-            return partitions_of(key_bytes(frame, self._plan.key), self._partitions)
-        keyless = missing.to_numpy()
-        targets = np.empty(frame.height, np.int32)
+        if not key.null_count():
+            return partitions_of(key.to_list(), self._partitions)
+        keyless = key.is_null().to_numpy()
+        targets = np.empty(len(key), np.int32)
         targets[keyless] = self._round_robin(int(keyless.sum()))
-        targets[~keyless] = partitions_of(key_bytes(frame.filter(~missing), self._plan.key), self._partitions)
+        targets[~keyless] = partitions_of(key.drop_nulls().to_list(), self._partitions)
         return targets
 
     def _round_robin(self, rows: int) -> npt.NDArray[np.int32]:
