@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 
 from bench.peers.jobs import EACH_JOB
 from bench.peers.model import Command, Guarantee, Job, Run, Say, Variant
 from bench.peers.places import ROOT
+from towpath.launch.allocator import with_allocator
 
 NAME = "towpath"
 _BEST = {"static": "true", "commit_interval_ms": "1000"}
@@ -18,7 +20,7 @@ class Towpath:
     """See :class:`bench.peers.model.System`."""
 
     name = NAME
-    title = "Towpath"
+    title = "Towpath, tcmalloc" if "LD_PRELOAD" in with_allocator(os.environ) else "Towpath"
     share = 1.0
 
     def variants(self, job: Job) -> Sequence[Variant]:
