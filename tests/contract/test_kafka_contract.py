@@ -282,7 +282,7 @@ def test_a_batch_goes_to_its_explicit_partition_in_order(
 
 def test_a_batch_needs_a_value_for_every_key(topic: str, producer: Producer) -> None:
     producer.begin()
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="2 keys for 1 values"):
         producer.produce_batch(topic, 0, [b"a", b"b"], [b"1"])
 
 

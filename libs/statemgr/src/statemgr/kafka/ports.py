@@ -13,20 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from statemgr.types import TopicPartition
-
-
-class Message(Protocol):
-    """One record as the client hands it over; the methods are those of ``confluent_kafka.Message``."""
-
-    def topic(self) -> str: ...  # noqa: D102
-    def partition(self) -> int: ...  # noqa: D102
-    def offset(self) -> int: ...  # noqa: D102
-    def key(self) -> bytes | None: ...  # noqa: D102
-    def value(self) -> bytes | None: ...  # noqa: D102
-    def headers(self) -> list[tuple[str, bytes]] | None: ...  # noqa: D102
-    def timestamp(self) -> tuple[int, int]:
-        """Kind and milliseconds since the epoch."""
-        ...
+from towpath_native.records import Message as Message  # a part of these interfaces
 
 
 class Bounds(NamedTuple):

@@ -139,11 +139,14 @@ class ConfluentProducer:
         ``keys`` of None: no record has one.
 
         Raises:
+            ValueError: keys and values are not as many.
             RecordTooLargeError: names the records larger than the client's limit; all others are queued.
             RetryableKafkaError: no room before the deadline; names how many were queued (always a head of the batch).
             ProducerLostError: anything else.
         """
         self._guard.check()
+        if keys is not None and len(keys) != len(values):
+            raise ValueError(f"{len(keys)} keys for {len(values)} values")
         batch = self._batches.batch(keys, values)
         too_large: list[str] = []
         deadline = 0.0

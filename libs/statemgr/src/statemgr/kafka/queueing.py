@@ -40,11 +40,7 @@ class Queue(Protocol):
     """Queues batches in one client."""
 
     def batch(self, keys: Sequence[bytes | None] | None, values: Sequence[bytes | None]) -> Any:
-        """A batch of these records.
-
-        Raises:
-            ValueError: keys and values are not as many.
-        """
+        """A batch of these records, as many keys as values."""
         ...
 
     def queue(self, topic: str, partition: int, batch: Any) -> list[Refused]:
@@ -124,8 +120,6 @@ class MemoryQueue:
 
     def batch(self, keys: Sequence[bytes | None] | None, values: Sequence[bytes | None]) -> InMemory:
         """See :class:`Queue`."""
-        if keys is not None and len(keys) != len(values):
-            raise ValueError(f"{len(keys)} keys for {len(values)} values")
         return InMemory(None if keys is None else Strings.of(keys), Strings.of(values))
 
     def queue(self, topic: str, partition: int, batch: InMemory) -> list[Refused]:

@@ -86,6 +86,8 @@ class FakeProducer:
         self, topic: str, partition: int, keys: Sequence[bytes | None] | None, values: Sequence[bytes | None]
     ) -> None:
         """Append records to one partition; ``partition=-1`` lets murmur2 choose by key, keyless ones take turns."""
+        if keys is not None and len(keys) != len(values):
+            raise ValueError(f"{len(keys)} keys for {len(values)} values")
 
         def act() -> None:
             too_large = []

@@ -36,14 +36,16 @@ class Overflow:
         """Keep the records of these inputs from these offsets on."""
         for source, stop in stops.items():
             self._tasks[source.partition].behind.add(source.topic)
-            self._kept[source] = self._taken(messages, source, stop)
+            taken = columns.chosen(messages, columns.of_source(messages, source))
+            self._kept[source] = [message for message in taken if message.offset() >= stop]
 
     def add(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Keep the records of inputs that are kept already; gives the others."""
         others = np.ones(len(messages), np.bool_)
         for source, kept in self._kept.items():
-            kept += self._taken(messages, source)
-            others &= ~columns.of_source(messages, source)
+            mask = columns.of_source(messages, source)
+            kept.extend(columns.chosen(messages, mask))
+            others &= ~mask
         return messages if others.all() else columns.chosen(messages, others)
 
     def take(self) -> list[Message]:
@@ -52,9 +54,3 @@ class Overflow:
         for source in sources:
             self._tasks[source.partition].behind.discard(source.topic)
         return [message for source in sources for message in self._kept.pop(source)]
-
-    @staticmethod
-    def _taken(messages: Sequence[Message], source: TopicPartition, start: int = 0) -> list[Message]:
-        """The records of an input from an offset on."""
-        wanted = columns.of_source(messages, source)
-        return [message for message in columns.chosen(messages, wanted) if message.offset() >= start]
