@@ -87,12 +87,12 @@ class Audit(WatchedProcessor):
     seen: ClassVar[dict[tuple[int, int], list[int]]] = defaultdict(list)
     owners: ClassVar[dict[tuple[int, int], set[str]]] = defaultdict(set)
 
-    def process(self, messages: Sequence[Message]) -> None:
+    def process(self, messages: Sequence[Message], *, gather: bool = False) -> None:
         for message in messages:
             task = self._tasks[message.partition()]
             self.seen[message.partition(), task.epoch].append(message.offset())
             self.owners[message.partition(), task.epoch].add(self._replica)
-        super().process(messages)
+        super().process(messages, gather=gather)
 
 
 @pytest.fixture

@@ -94,6 +94,8 @@ class Counting:
         self._transactor = transactor
         self._work: dict[int, TaskWork] = {}
         self._overflow = Overflow()
+        self._gathering = False
+        self._gathered: list[tuple[TaskWork, Sequence[Arrived]]] = []
 
     @property
     def output_bytes(self) -> int:
@@ -114,10 +116,25 @@ class Counting:
             for known in (self._work.get(partition),)
         }
 
-    def process(self, messages: Sequence[Message]) -> None:
+    def process(self, messages: Sequence[Message], *, gather: bool = False) -> None:
         """See the protocol."""
         self._transactor.begin()
-        self._process(self._overflow.add(messages))
+        watched = any(work.task.parking is not None for work in self._work.values())
+        if not gather or watched:
+            self.flush()
+        self._gathering = gather and not watched
+        try:
+            self._process(self._overflow.add(messages))
+        finally:
+            self._gathering = False
+
+    def flush(self) -> None:
+        """See the protocol."""
+        gathered, self._gathered = self._gathered, []
+        for work, rows in gathered:
+            self._count(work, rows)
+        for work in {id(work): work for work, _ in gathered}.values():
+            self._send_mark(work)
 
     def resume(self, now_s: float) -> bool:
         """See the protocol."""
@@ -135,7 +152,7 @@ class Counting:
 
     def drop(self) -> None:
         """See the protocol."""
-        self._work = {}
+        self._work, self._gathered = {}, []
 
     def report(self, *, last: bool = False) -> None:
         """See the protocol."""
@@ -149,7 +166,8 @@ class Counting:
         if stops:
             self._overflow.keep(messages, stops)
         for partition in dict.fromkeys(message.partition() for message in messages):
-            self._send_mark(self._work[partition])
+            if not self._gathering:
+                self._send_mark(self._work[partition])
 
     def _take_parked(self, work: TaskWork) -> bool:
         """Do what waited and can be done now."""
@@ -173,7 +191,10 @@ class Counting:
         go = rows if work.task.parking is None else self._admit(work, rows)
         if go is None:
             return False
-        self._count(work, go)
+        if self._gathering:
+            self._gathered.append((work, go))
+        else:
+            self._count(work, go)
         work.marks.mark(record.upstream, IDLE_MARK if record.mark_ms == IDLE else record.mark_ms, INPUT, offset)
         work.task.advance(INPUT, offset + 1)
         return True

@@ -20,6 +20,7 @@ from tests.unit.towpath.stage.plans import (
     random_auctions,
     reference,
 )
+from towpath.operators import combine
 from towpath.stage.settings import Guarantee
 from towpath.testing import StageDriver
 
@@ -29,6 +30,10 @@ FAULTS: dict[str, Callable[[], BaseException]] = {
     "lost": lambda: ProducerLostError("fenced"),
     "crash": lambda: ClientCrashedError("killed"),
 }
+
+
+OLD_MS = 5_000
+"""Age of records whose rows may wait for the end of a transaction, to be merged."""
 
 
 def driven(emit: Emit, **settings: object) -> StageDriver:
@@ -155,3 +160,41 @@ def test_at_least_once_shows_outputs_before_the_commit() -> None:
         driver.run_once()
     assert [row["count"] for row in driver.rows(SINK)] == [1, 2, 3]
     assert driver.changelog_state("count", "count") == {}
+
+
+def old_backlog() -> StageDriver:
+    """A count at its usual pace that finds records which have lain there for long, several batches of them."""
+    driver = StageDriver(count_stage("batch"), partitions={SOURCE: 2}, json_batch_records=9, commit_interval_ms=500)
+    for age_ms in (0, OLD_MS):
+        driver.pipe(SOURCE, bids(AUCTIONS), keys=[str(auction).encode() for auction in AUCTIONS])
+        driver.advance_time(age_ms)
+        if not age_ms:
+            driver.run_until_idle()
+    return driver
+
+
+@pytest.mark.parametrize("least_rows", [1, combine.LEAST_ROWS], ids=["merged", "as-they-are"])
+def test_old_records_have_one_output_a_key_and_transaction(least_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(combine, "LEAST_ROWS", least_rows)
+    driver = old_backlog()
+    before = {auction: len(counts) for auction, counts in outputs_by_key(driver).items()}
+    driver.run_until_idle()
+    assert_exactly_once(driver, 2 * AUCTIONS, "batch")
+    assert {key: len(counts) - before[key] for key, counts in outputs_by_key(driver).items()} == dict.fromkeys(
+        before, 1
+    )
+
+
+@pytest.mark.slow
+def test_a_crash_at_every_single_call_while_rows_wait_to_be_merged() -> None:
+    calls: list[str] = []
+    counted = old_backlog()
+    counted.kafka.on_call(lambda client, call: calls.append(call) if client == "count-0" else None)
+    counted.run_until_idle()
+    for number in range(len(calls)):
+        driver = old_backlog()
+        driver.kafka.fail_next("*", ClientCrashedError("killed"), client="count-0", skip=number)
+        while driver.kafka.cluster.faults.pending:
+            driver.run_once()
+        driver.run_until_idle()
+        assert_exactly_once(driver, 2 * AUCTIONS, "batch")

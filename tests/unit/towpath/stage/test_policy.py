@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from towpath.stage.policy import (
+    GATHERED_S,
     OLD_BATCH_BYTES,
     OLD_S,
     CommitLimits,
@@ -16,6 +17,7 @@ from towpath.stage.policy import (
     batch_interval_s,
     breath_s,
     first_batch_records,
+    gathers,
     most_batch_records,
     next_batch_records,
     should_commit,
@@ -179,3 +181,10 @@ def test_batches_of_old_records_are_larger(record_bytes: float, waited_s: float,
 
 def test_a_batch_shrinks_at_once_when_records_are_fresh_again() -> None:
     assert next_batch_records(80_000, 20_000, taken=100, took_s=0.1) == 20_000
+
+
+@pytest.mark.parametrize(
+    ("backlog", "waited_s", "expected"), [(True, 0.0, False), (True, GATHERED_S, True), (False, 60.0, False)]
+)
+def test_rows_wait_to_be_merged_in_a_catch_up_only(backlog: bool, waited_s: float, expected: bool) -> None:
+    assert gathers(backlog=backlog, waited_s=waited_s) is expected

@@ -101,11 +101,11 @@ class WatchedProcessor(FrameProcessor):
         self._epochs = {partition: task.epoch for partition, task in tasks.items()}
         super().own(tasks, topics)
 
-    def process(self, messages: Sequence[Message]) -> None:
+    def process(self, messages: Sequence[Message], *, gather: bool = False) -> None:
         for partition in sorted({message.partition() for message in messages}):
             task: OwnedTask = self._tasks[partition]
             self._cluster.journal.note(Rows(self._replica, task.id, task.epoch, complete=not task.migrating))
-        super().process(messages)
+        super().process(messages, gather=gather)
 
 
 class TimedBackend(ForwardingBackend):

@@ -27,8 +27,8 @@ FRAMES_BETWEEN = 16
 class Combine:
     """Merges the rows of a batch that have the same key; ``__rows`` says how many one stands for.
 
-    Only for an edge that goes by this key, to an operator that knows ``__rows``. Which rows are merged depends on
-    batching, their sums do not.
+    Only for what goes by this key, to an operator that knows ``__rows``. Which rows are merged depends on batching,
+    their sums do not.
     """
 
     def __init__(self, keys: Sequence[str]) -> None:
@@ -43,14 +43,20 @@ class Combine:
             return frame
         if frame.height < LEAST_ROWS:
             return frame
-        merged = frame.group_by(self._keys, maintain_order=True).agg(_merged(frame))
+        merged = frame.group_by(self._keys, maintain_order=True).agg(self._merged(frame))
         if merged.height > WORTH_SHARE * frame.height:
             self._left_alone = FRAMES_BETWEEN
         return merged
 
+    @property
+    def merger(self) -> Combine:
+        """See :class:`towpath.operators.merging.Merging`."""
+        return self
 
-def _merged(frame: pl.DataFrame) -> list[pl.Expr]:
-    columns = [pl.col(PARTITION).first(), weight(frame).alias(ROWS)]
-    if EVENTS in frame.columns:
-        columns.append(events(frame).alias(EVENTS))
-    return columns + emit_times(frame)
+    def _merged(self, frame: pl.DataFrame) -> list[pl.Expr]:
+        columns = [weight(frame).alias(ROWS)]
+        if PARTITION not in self._keys:
+            columns.append(pl.col(PARTITION).first())
+        if EVENTS in frame.columns:
+            columns.append(events(frame).alias(EVENTS))
+        return columns + emit_times(frame)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from towpath.operators.combine import Combine
 from towpath.operators.keys import key_bytes
 from towpath.operators.weights import emit_times, events, newest, weight
 from towpath.query.plan import EVENTS, PARTITION, SCHED, SCHED_NEWEST, OperatorContext
@@ -30,6 +31,7 @@ class KeyedCount:
         self._into = into
         self.state_table = table
         self._each = each
+        self.merger = None if each else Combine([PARTITION, *keys])
 
     def state_keys(self, frame: pl.DataFrame) -> list[bytes]:
         """See :class:`towpath.operators.keyed.Keyed`."""

@@ -23,6 +23,7 @@ from towpath.errors import TowpathError
 from towpath.operators.combine import Combine
 from towpath.operators.json_encode import encode_json
 from towpath.operators.keyed import Keyed
+from towpath.operators.merging import Merging
 from towpath.operators.rows import Filter, Keep, MapBatches, RequireKey, Select, WithColumns
 from towpath.query.plan import PARTITION, Operator, StagePlan
 from towpath.stage.metrics import StageMetrics
@@ -49,6 +50,16 @@ def gate_of(operators: Sequence[Operator]) -> int | None:
     return keyed[0] if len(keyed) == 1 and all(isinstance(other, STATELESS) for other in others) else None
 
 
+def merge_of(operators: Sequence[Operator]) -> int | None:
+    """Place of the first operator before which rows may be merged, if no other before it depends on batches."""
+    for index, operator in enumerate(operators):
+        if isinstance(operator, Merging) and operator.merger is not None:
+            return index
+        if not isinstance(operator, STATELESS):
+            return None
+    return None
+
+
 class OperatorChain:
     """The operators of one replica, made for one time of ownership; it is the context that they are given."""
 
@@ -58,6 +69,7 @@ class OperatorChain:
         self.tasks = tasks
         self._operators = [(item.name, item.make()) for item in plan.operators]
         self._gate = gate_of([operator for _, operator in self._operators])
+        self._merge = merge_of([operator for _, operator in self._operators])
         self._defaults = [output.topic for output in plan.outputs if output.default]
         self._topics = {output.topic for output in plan.outputs}
         self._dead_letters = dead_letters
@@ -88,6 +100,28 @@ class OperatorChain:
     def after_gate(self, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
         """Run the operators from the gate on; result as of :meth:`run`."""
         return self._finish(self._operators[self._gate :], frame)
+
+    @property
+    def merges(self) -> bool:
+        """Whether the chain has a place at which rows of many batches may be merged."""
+        return self._merge is not None
+
+    def merged(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Run the operators that come before that place, and merge what they give, as far as that is worth it."""
+        name, operator = self._operators[self._merge or 0]
+        frame = self._through(self._operators[: self._merge], frame)
+        if not isinstance(operator, Merging) or operator.merger is None:
+            return frame
+        with self._metrics.operator(name, frame.height):
+            return operator.merger.process(frame, self)
+
+    def after_merge(self, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
+        """Run the operators from that place on, on rows that :meth:`merged` gave; result as of :meth:`run`."""
+        name, operator = self._operators[self._merge or 0]
+        with self._metrics.operator(name, 0):  # its rows were counted when they were merged
+            frame = self._process(name, operator, frame)
+        self._metrics.left(name, frame.height)
+        return self._finish(self._operators[(self._merge or 0) + 1 :], frame)
 
     @property
     def gate(self) -> Keyed | None:

@@ -33,6 +33,12 @@ WAITED_SHARE = 0.1
 LONGEST_TRANSACTION_S = 1.0
 """Longest transaction for old records; a commit of about 10 ms is 1 % of it, and longer ones gain nothing more."""
 
+GATHERED_S = 2.0
+"""Age of records from which on their rows may wait for the end of a transaction, a tenth of that at most.
+
+Below, a transaction under backlog is as short as with fresh records, so that there is little to merge.
+"""
+
 OLD_S = 10.0
 """Records that have lain there for so long are a catch-up: what their next batches take more in latency is nothing."""
 
@@ -117,6 +123,14 @@ def should_commit(facts: TransactionFacts, limits: CommitLimits) -> bool:
 def transaction_s(interval_s: float, waited_s: float) -> float:
     """Longest time for a transaction under backlog: what has lain there for long may take a little longer."""
     return max(interval_s, min(WAITED_SHARE * waited_s, LONGEST_TRANSACTION_S))
+
+
+def gathers(*, backlog: bool, waited_s: float) -> bool:
+    """Whether rows may wait for the end of the transaction, to be merged with those of later batches.
+
+    Only in a catch-up: who reads outputs without waiting for the commit feels it, and so does who waits for a commit.
+    """
+    return backlog and waited_s >= GATHERED_S
 
 
 def batch_interval_s(interval_s: float, *, outputs_wait: bool) -> float:

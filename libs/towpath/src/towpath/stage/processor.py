@@ -22,6 +22,7 @@ from towpath.query.plan import StagePlan
 from towpath.stage.chain import OperatorChain, gate_of
 from towpath.stage.deadletter import DeadLetters
 from towpath.stage.gate import Gate
+from towpath.stage.gathering import GatheredRows
 from towpath.stage.intake import Batch, Intake
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.overflow import Overflow
@@ -49,8 +50,12 @@ class Processor(Protocol):
         """These are the tasks now, by partition; cheap, and called whenever the set changes."""
         ...
 
-    def process(self, messages: Sequence[Message]) -> None:
+    def process(self, messages: Sequence[Message], *, gather: bool = False) -> None:
         """Process records of owned tasks inside the replica's transaction, and advance the tasks' positions.
+
+        Args:
+            messages: records.
+            gather: rows may wait for :meth:`flush`, so that they can be merged with those of later batches.
 
         Raises:
             ProducerLostError, RetryableKafkaError: the replica drops everything (R4).
@@ -63,6 +68,10 @@ class Processor(Protocol):
 
         To be called every turn; it opens the replica's transaction if there is something to do.
         """
+        ...
+
+    def flush(self) -> None:
+        """Process the rows that wait to be merged with others; to be called before a commit."""
         ...
 
     def committed(self) -> None:
@@ -97,6 +106,7 @@ class FrameProcessor:
         self._chain: OperatorChain | None = None
         self._gate: Gate | None = None
         self._overflow = Overflow()
+        self._gathered = GatheredRows()
         self._tasks: Mapping[int, OwnedTask] = {}
         self._topics: Topics | None = None
         self._routers: Sequence[Router] = ()
@@ -136,7 +146,7 @@ class FrameProcessor:
         else:
             _check_complete(tasks)
 
-    def process(self, messages: Sequence[Message]) -> None:
+    def process(self, messages: Sequence[Message], *, gather: bool = False) -> None:
         """See :class:`Processor`."""
         if self._overflow:
             messages = self._overflow.add(messages)
@@ -145,10 +155,13 @@ class FrameProcessor:
         batch = self._intake.read(messages)
         self._transactor.begin()
         self._metrics.records.inc(batch.records)
-        if self._gate is not None and self._gate.watched and batch.touches(self._gate.watched):
+        watched = self._gate.watched if self._gate is not None else ()
+        if not gather or watched:
+            self.flush()
+        if self._gate is not None and watched and batch.touches(watched):
             self._process_at_gate(self._gate, batch, messages)
         else:
-            self._process_straight(batch)
+            self._process_straight(batch, gather=gather and not watched)
 
     def resume(self, now_s: float) -> bool:  # noqa: ARG002 - nothing depends on time
         """See :class:`Processor`."""
@@ -164,6 +177,12 @@ class FrameProcessor:
         self._gate.settle()
         return bool(frames or again)
 
+    def flush(self) -> None:
+        """See :class:`Processor`."""
+        rows = self._gathered.take()
+        if rows is not None and self._chain is not None:
+            self._send_all(self._chain.after_merge(rows))
+
     def committed(self) -> None:
         """See :class:`Processor`."""
         self._output_bytes = 0
@@ -172,18 +191,27 @@ class FrameProcessor:
         """See :class:`Processor`."""
         self._tasks, self._chain, self._gate, self._output_bytes = {}, None, None, 0
         self._overflow = Overflow()
+        self._gathered = GatheredRows()
 
     def report(self, *, last: bool = False) -> None:
         """See :class:`Processor`."""
         self._dead_letters.report(last=last)
 
-    def _process_straight(self, batch: Batch) -> None:
+    def _process_straight(self, batch: Batch, *, gather: bool) -> None:
         for message, reason in batch.poison:
             self._dead_letters.record(message, reason)
         if batch.frame is not None:
             self._waited(batch)
-            self._run(batch.frame)
+            if gather and self._chain is not None and self._chain.merges:
+                self._gather(self._chain, batch.frame)
+            else:
+                self._run(batch.frame)
         self._advance(batch)
+
+    def _gather(self, chain: OperatorChain, frame: pl.DataFrame) -> None:
+        self._gathered.add(chain.merged(frame))
+        if self._gathered.full:
+            self.flush()
 
     def _process_at_gate(self, gate: Gate, batch: Batch, messages: Sequence[Message]) -> None:
         frame, stops = gate.enter(batch)
@@ -199,8 +227,11 @@ class FrameProcessor:
 
     def _run(self, frame: pl.DataFrame, *, behind_gate: bool = False) -> None:
         if self._chain is not None:
-            for topic, rows in self._chain.after_gate(frame) if behind_gate else self._chain.run(frame):
-                self._send(topic, rows)
+            self._send_all(self._chain.after_gate(frame) if behind_gate else self._chain.run(frame))
+
+    def _send_all(self, outputs: Sequence[tuple[str, pl.DataFrame]]) -> None:
+        for topic, rows in outputs:
+            self._send(topic, rows)
 
     def _advance(self, batch: Batch, stops: Mapping[TopicPartition, int] = MappingProxyType({})) -> None:
         for source, end in batch.next_offsets.items():

@@ -46,6 +46,7 @@ from towpath.stage.policy import (
     batch_interval_s,
     breath_s,
     first_batch_records,
+    gathers,
     most_batch_records,
     next_batch_records,
     should_commit,
@@ -457,7 +458,7 @@ class Replica:
         began_s = self._clock.monotonic_s()
         self._at(batch_named(messages))
         try:
-            self._processor.process(messages)
+            self._processor.process(messages, gather=gathers(backlog=self._backlog, waited_s=self._patience_s))
         finally:  # also for a batch that outlasts its transaction, which otherwise would be tried again as it was
             took_s = self._clock.monotonic_s() - began_s
             self._pace = self._pace.after(len(messages), took_s)
@@ -471,6 +472,8 @@ class Replica:
         leaving: Sequence[OwnedTask] = (),
         facts: Sequence[ControlRecord] = (),
     ) -> None:
+        self._at("processing rows that were gathered")
+        self._processor.flush()
         self._at("committing")
         self._committer.commit(
             self._tasks.values(), timeout_s=timeout_s, show_offsets=show_offsets, leaving=leaving, facts=facts
@@ -488,11 +491,16 @@ class Replica:
             dirty_entries=dirty_entries,
             output_bytes=output_bytes,
             backlog=self._backlog,
-            waited_s=0.0 if self._alert else self._waited_s,  # who waits for a release waits for the commit
+            waited_s=self._patience_s,
             outputs_wait=self._outputs_wait,
             stopping=self._controls.stopping() and self._coordinated is None,
             fruitless=waiting and not dirty_entries and not output_bytes,
         )
+
+    @property
+    def _patience_s(self) -> float:
+        """Age of the youngest records of the last batch; 0 while somebody waits for a release, and so for a commit."""
+        return 0.0 if self._alert else self._waited_s
 
     @property
     def _alert(self) -> bool:
