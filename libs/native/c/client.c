@@ -15,15 +15,18 @@ const char *tn_load(const char *extension) {
 #define LOOK_UP(member) \
     if (!(*(void **)&loaded.member = dlsym(library, "rd_kafka_" #member))) return "rd_kafka_" #member
     LOOK_UP(queue_get_consumer);
+    LOOK_UP(queue_get_main);
+    LOOK_UP(queue_forward);
     LOOK_UP(queue_destroy);
     LOOK_UP(queue_poll);
     LOOK_UP(event_type);
-    LOOK_UP(event_message_array);
     LOOK_UP(event_error);
     LOOK_UP(event_error_string);
     LOOK_UP(event_topic_partition);
     LOOK_UP(topic_partition_destroy);
     LOOK_UP(event_destroy);
+    LOOK_UP(consume_batch_queue);
+    LOOK_UP(message_destroy);
     LOOK_UP(message_errstr);
     LOOK_UP(message_timestamp);
     LOOK_UP(message_headers);

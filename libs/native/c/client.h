@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct message {
     int error;
@@ -27,15 +28,18 @@ struct topic_partition {
 
 struct client {
     void *(*queue_get_consumer)(void *client);
+    void *(*queue_get_main)(void *client);
+    void (*queue_forward)(void *queue, void *to);
     void (*queue_destroy)(void *queue);
     void *(*queue_poll)(void *queue, int timeout_ms);
     int (*event_type)(const void *event);
-    size_t (*event_message_array)(void *event, const struct message **messages, size_t room);
     int (*event_error)(void *event);
     const char *(*event_error_string)(void *event);
     struct topic_partition *(*event_topic_partition)(void *event);
     void (*topic_partition_destroy)(struct topic_partition *partition);
     void (*event_destroy)(void *event);
+    ssize_t (*consume_batch_queue)(void *queue, int timeout_ms, struct message **messages, size_t room);
+    void (*message_destroy)(struct message *message);
     const char *(*message_errstr)(const struct message *message);
     int64_t (*message_timestamp)(const struct message *message, int *kind);
     int (*message_headers)(const struct message *message, void **headers);

@@ -1,16 +1,29 @@
 /* Many records as a few arrays.
  *
- * Records are taken from the client's queue as events, so that nothing of the Python binding's callbacks runs here, and
- * freed at once after their bytes are copied. Memory grows with what is read, and belongs to the batch. */
+ * A client has two queues: one of records, and one of everything else, which confluent-kafka joins. Here they are
+ * parted again, so that records can be taken many at a time without the Python binding's callbacks ever running; the
+ * rest is taken as events. Records are freed at once after their bytes are copied. Memory grows with what is read, and
+ * belongs to the batch. */
 #include "client.h"
 #include "towpath_native.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { EVENT_FETCH = 0x2, EVENT_ERROR = 0x8 };
+enum { EVENT_ERROR = 0x8 };
 enum { NO_VALUE = 1, NO_KEY = 2 };
 enum { FIRST_BYTES = 1 << 16 };
+enum { AT_ONCE = 256 };  /* records taken at a time */
+enum { AHEAD = 4 };      /* records on their way into the processor's cache: another thread has written them */
+
+enum { HAND_OVER_US = 1000 }; /* a thread that was about to put something into a queue has done so by then */
+
+struct tn_queues {
+    void *records;
+    void *rest;
+    tn_faults early; /* errors that came before the queues were parted */
+};
 
 static int reserve(tn_bytes *bytes, int64_t used, int64_t more) {
     if (used + more <= bytes->room) return 1;
@@ -86,44 +99,62 @@ static int take(tn_batch *batch, const struct message *message) {
     return 1;
 }
 
-static void note(tn_batch *batch, int error, const char *text, const char *topic, int32_t partition, int64_t offset) {
-    batch->error = error;
-    batch->error_text = text ? strdup(text) : NULL;
-    batch->error_topic = topic ? strdup(topic) : NULL;
-    batch->error_partition = partition;
-    batch->error_offset = offset;
-}
-
-static void note_message(tn_batch *batch, const struct message *message) {
-    note(batch, message->error, client()->message_errstr(message),
-         message->topic ? client()->topic_name(message->topic) : NULL, message->partition, message->offset);
-}
-
-static void note_event(tn_batch *batch, void *event) {
-    struct topic_partition *at = client()->event_topic_partition(event);
-    note(batch, client()->event_error(event), client()->event_error_string(event), at ? at->topic : NULL,
-         at ? at->partition : -1, at ? at->offset : -1);
-    if (at) client()->topic_partition_destroy(at);
-}
-
-/* Takes in what an event holds; 0: no room. An event with records holds one of them, says librdkafka's documentation. */
-static int take_event(tn_batch *batch, void *event, int64_t most) {
-    int type = client()->event_type(event);
-    if (type == EVENT_ERROR) {
-        note_event(batch, event);
-        return 1;
-    }
-    if (type != EVENT_FETCH) return 1;
-    const struct message *messages[16];
-    size_t count;
-    while ((count = client()->event_message_array(event, messages, 16)))
-        for (size_t index = 0; index < count; index++) {
-            if (messages[index]->error)
-                note_message(batch, messages[index]);
-            else if (batch->records == most || !take(batch, messages[index]))
-                return 0;
-        }
+static int note(tn_faults *faults, int code, const char *text, const char *topic, int32_t partition, int64_t offset) {
+    tn_fault *items = realloc(faults->items, (faults->count + 1) * sizeof *items);
+    if (!items) return 0;
+    faults->items = items;
+    items[faults->count++] =
+        (tn_fault){code, text ? strdup(text) : NULL, topic ? strdup(topic) : NULL, partition, offset};
     return 1;
+}
+
+static void faults_free(tn_faults *faults) {
+    for (int32_t index = 0; index < faults->count; index++) {
+        free(faults->items[index].text);
+        free(faults->items[index].topic);
+    }
+    free(faults->items);
+}
+
+static int take_or_note(tn_batch *batch, const struct message *message) {
+    if (!message->error) return take(batch, message);
+    const char *topic = message->topic ? client()->topic_name(message->topic) : NULL;
+    return note(&batch->faults, message->error, client()->message_errstr(message), topic, message->partition,
+                message->offset);
+}
+
+/* Takes in what the queue has, waiting for the first record if asked to; 0: no memory. All that was taken is freed. */
+static int take_records(tn_batch *batch, void *queue, int64_t most, int wait_ms) {
+    struct message *messages[AT_ONCE];
+    ssize_t count = client()->consume_batch_queue(queue, 0, messages, most < AT_ONCE ? most : AT_ONCE);
+    if (count <= 0 && wait_ms) count = client()->consume_batch_queue(queue, wait_ms, messages, 1);
+    int good = 1;
+    while (count > 0) {
+        for (ssize_t index = 0; index < count; index++) {
+            if (index + AHEAD < count) __builtin_prefetch(messages[index + AHEAD]->payload);
+            good = good && take_or_note(batch, messages[index]);
+            client()->message_destroy(messages[index]);
+        }
+        int64_t left = most - batch->records;
+        if (!good || batch->faults.count || !left) break;
+        count = client()->consume_batch_queue(queue, 0, messages, left < AT_ONCE ? left : AT_ONCE);
+    }
+    return good;
+}
+
+static int take_errors(tn_faults *faults, void *queue) {
+    int good = 1;
+    void *event;
+    while (good && (event = client()->queue_poll(queue, 0))) {
+        if (client()->event_type(event) == EVENT_ERROR) {
+            struct topic_partition *at = client()->event_topic_partition(event);
+            good = note(faults, client()->event_error(event), client()->event_error_string(event),
+                        at ? at->topic : NULL, at ? at->partition : -1, at ? at->offset : -1);
+            if (at) client()->topic_partition_destroy(at);
+        }
+        client()->event_destroy(event);
+    }
+    return good;
 }
 
 static tn_batch *batch_new(int64_t most) {
@@ -147,26 +178,40 @@ static tn_batch *batch_new(int64_t most) {
     return batch;
 }
 
-void *tn_queue(void *handle) { return client()->queue_get_consumer(handle); }
+/* Parts the queues of a client to which no partition has been assigned yet. */
+tn_queues *tn_queues_new(void *handle) {
+    tn_queues *queues = malloc(sizeof *queues);
+    if (!queues) return NULL;
+    queues->records = client()->queue_get_consumer(handle);
+    queues->rest = client()->queue_get_main(handle);
+    queues->early = (tn_faults){0, NULL};
+    client()->queue_forward(queues->rest, NULL);
+    usleep(HAND_OVER_US);
+    if (take_errors(&queues->early, queues->records)) return queues;
+    tn_queues_free(queues);
+    return NULL;
+}
 
-void tn_queue_free(void *queue) { client()->queue_destroy(queue); }
+void tn_queues_free(tn_queues *queues) {
+    client()->queue_forward(queues->rest, queues->records);
+    client()->queue_destroy(queues->rest);
+    client()->queue_destroy(queues->records);
+    faults_free(&queues->early);
+    free(queues);
+}
 
-/* Reads what is there, at most so many records and about so many bytes of values; waits only for the first.
- * NULL: out of memory, and what was taken from the queue meanwhile is lost. */
-tn_batch *tn_fetch(void *queue, int64_t most, int64_t most_bytes, int wait_ms) {
+/* Reads what is there, at most so many records; waits only for the first.
+ * NULL: out of memory, and what was taken from the queues meanwhile is lost. */
+tn_batch *tn_fetch(tn_queues *queues, int64_t most, int wait_ms) {
     tn_batch *batch = batch_new(most);
     if (!batch) return NULL;
-    while (batch->records < most && !batch->error && batch->values.begin[batch->records] < most_bytes) {
-        void *event = client()->queue_poll(queue, batch->records ? 0 : wait_ms);
-        if (!event) break;
-        int good = take_event(batch, event, most);
-        client()->event_destroy(event);
-        if (!good) {
-            tn_batch_free(batch);
-            return NULL;
-        }
-    }
-    return batch;
+    batch->faults = queues->early;
+    queues->early = (tn_faults){0, NULL};
+    if (take_errors(&batch->faults, queues->rest) &&
+        take_records(batch, queues->records, most, batch->faults.count ? 0 : wait_ms))
+        return batch;
+    tn_batch_free(batch);
+    return NULL;
 }
 
 void tn_batch_free(tn_batch *batch) {
@@ -186,7 +231,6 @@ void tn_batch_free(tn_batch *batch) {
     free(batch->topic_handles);
     for (int32_t index = 0; index < batch->topic_count; index++) free(batch->topic_names[index]);
     free(batch->topic_names);
-    free(batch->error_text);
-    free(batch->error_topic);
+    faults_free(&batch->faults);
     free(batch);
 }

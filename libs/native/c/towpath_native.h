@@ -18,7 +18,21 @@ typedef struct {
     int64_t *begin;
 } tn_bytes;
 
-/* What one call read. Arrays have one entry a record. Errors end a batch: at most one comes with it. */
+/* An error among the records; no topic, a partition or offset below 0: it is about none. */
+typedef struct {
+    int code;
+    char *text;
+    char *topic;
+    int32_t partition;
+    int64_t offset;
+} tn_fault;
+
+typedef struct {
+    int32_t count;
+    tn_fault *items;
+} tn_faults;
+
+/* What one call read. Arrays have one entry a record. */
 typedef struct {
     int64_t records;
     tn_bytes values;
@@ -33,16 +47,13 @@ typedef struct {
     int32_t topic_count;
     void **topic_handles;
     char **topic_names;
-    int error;
-    char *error_text;
-    char *error_topic;
-    int32_t error_partition;
-    int64_t error_offset;
+    tn_faults faults;
 } tn_batch;
 
-void *tn_queue(void *handle);
-void tn_queue_free(void *queue);
-tn_batch *tn_fetch(void *queue, int64_t most, int64_t most_bytes, int wait_ms);
+typedef struct tn_queues tn_queues;
+tn_queues *tn_queues_new(void *handle);
+void tn_queues_free(tn_queues *queues);
+tn_batch *tn_fetch(tn_queues *queues, int64_t most, int wait_ms);
 void tn_batch_free(tn_batch *batch);
 
 /* Byte strings where they lie. */

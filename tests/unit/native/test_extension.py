@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+import time
 from importlib import metadata
 
 import pytest
-from confluent_kafka import Consumer, Producer, cimpl
+from confluent_kafka import Consumer, KafkaException, Producer, cimpl
 
 from towpath_native import WHY_NOT, extension
 from towpath_native.fetcher import Fetcher
@@ -110,6 +111,23 @@ def test_a_fetch_of_nothing_gives_no_records(consumer):
     fetcher.close()
     assert len(records) == 0
     assert list(records.value) == list(records.key) == list(records) == []
+
+
+@native
+@pytest.mark.parametrize("settings", [{}, {"error_cb": lambda error: None}], ids=["alone", "with-callback"])
+def test_errors_from_before_it_took_over_and_later_ones_come_as_faults(settings):
+    consumer = Consumer({**NOWHERE, "group.id": "g", **settings})
+    with pytest.raises(KafkaException):
+        consumer.list_topics(timeout=0.3)
+    fetcher = Fetcher(consumer)
+    _, early = fetcher.fetch(10, 0)
+    assert "Connection refused" in early[0].text
+    found, deadline = [], time.monotonic() + 30
+    while not found and time.monotonic() < deadline:
+        _, found = fetcher.fetch(10, 0.05)
+    assert found
+    fetcher.close()
+    consumer.close()
 
 
 @native

@@ -37,45 +37,46 @@ class Fault(NamedTuple):
 class Fetcher:
     """Takes the place of ``Consumer.consume`` of one consumer, with partitions assigned by hand.
 
-    Positions are kept as by ``consume``. Errors come as :class:`Fault` instead of by ``error_cb``, as long as nobody
-    else polls the consumer.
+    Positions are kept as by ``consume``. Errors come as :class:`Fault` instead of by ``error_cb``; nobody else is to
+    poll the consumer meanwhile.
     """
 
     def __init__(self, consumer: Any) -> None:
-        """Begin with an open consumer of confluent-kafka."""
+        """Begin with an open consumer of confluent-kafka that has no partitions yet."""
         self._consumer = consumer
-        handle = handle_of(consumer)
-        self._queue = NATIVE.lib.tn_queue(handle)
+        queues = NATIVE.lib.tn_queues_new(handle_of(consumer))
+        if queues == NATIVE.ffi.NULL:
+            raise MemoryError("no memory for the queues of a consumer")
+        self._queues: Any = queues
 
-    def fetch(self, most: int, timeout_s: float, most_bytes: int = 2**62) -> tuple[Records, Fault | None]:
+    def fetch(self, most: int, timeout_s: float) -> tuple[Records, list[Fault]]:
         """Whatever is there; waits up to ``timeout_s`` for the first record.
 
         Args:
             most: at most so many records.
             timeout_s: seconds.
-            most_bytes: no more records once there are so many bytes of values.
 
         Returns:
-            The records, and the error that came behind them, if any.
+            The records, and the errors that came with them.
 
         Raises:
             ValueError: it is closed.
             MemoryError: no memory for the records; the positions are behind them, so that the consumer is of no use.
         """
-        if self._queue is None:
+        if self._queues is None:
             raise ValueError("the fetcher is closed")
         wait_ms = min(int(timeout_s * 1000 + 0.999), _MOST_WAIT_MS)
-        batch = NATIVE.lib.tn_fetch(self._queue, most, most_bytes, wait_ms)
+        batch = NATIVE.lib.tn_fetch(self._queues, most, wait_ms)
         if batch == NATIVE.ffi.NULL:
             raise MemoryError("no memory for the records that Kafka sent")
         owned = NATIVE.ffi.gc(batch, NATIVE.lib.tn_batch_free)
-        return _records(owned), _fault(owned) if owned.error else None
+        return _records(owned), [_fault(owned.faults.items[at]) for at in range(owned.faults.count)]
 
     def close(self) -> None:
         """To be called before the consumer is closed."""
-        queue, self._queue = self._queue, None
-        if queue is not None:
-            NATIVE.lib.tn_queue_free(queue)
+        queues, self._queues = self._queues, None
+        if queues is not None:
+            NATIVE.lib.tn_queues_free(queues)
 
 
 def _records(batch: Any) -> Records:
@@ -102,14 +103,8 @@ def _records(batch: Any) -> Records:
     )
 
 
-def _fault(batch: Any) -> Fault:
-    return Fault(
-        batch.error,
-        _text(batch.error_text) or "",
-        _text(batch.error_topic),
-        int(batch.error_partition),
-        int(batch.error_offset),
-    )
+def _fault(found: Any) -> Fault:
+    return Fault(found.code, _text(found.text) or "", _text(found.topic), int(found.partition), int(found.offset))
 
 
 def _text(pointer: Any) -> str | None:

@@ -89,8 +89,8 @@ class ColumnReader:
 
     def take(self, most: int, timeout_s: float) -> Taken:
         """See :class:`Reader`."""
-        records, fault = self._fetcher.fetch(most, timeout_s)
-        return Taken(cast("Sequence[Message]", records), [] if fault is None else [_named_fault(fault)])
+        records, faults = self._fetcher.fetch(most, timeout_s)
+        return Taken(cast("Sequence[Message]", records), [_named_fault(fault) for fault in faults])
 
     def close(self) -> None:
         """See :class:`Reader`."""
