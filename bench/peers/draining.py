@@ -29,6 +29,7 @@ class Draining:
     job: Job
     scale: float
     name: str = DRAIN
+    rehearsed: bool = False
     _answers: dict[int, pl.DataFrame] = field(default_factory=dict)
 
     def events(self, system: System) -> int:

@@ -51,6 +51,8 @@ class Latency:
     rate: int
     seconds: float
     job: Job = LATENCY_JOB
+    rehearsed: bool = True
+    """A broker needs about a minute until its compiler has done with it, and takes a core until then."""
 
     @property
     def name(self) -> str:

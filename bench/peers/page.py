@@ -31,8 +31,9 @@ How it is measured:
 - Short bids are partitioned by their key, so that counting them needs no shuffle; the full stream is not.
 - *Latency*: events are sent at a fixed rate by a process of their own. The latency of an event goes from the time at
   which it was meant to be sent to the time at which a read_committed reader has a result that includes it. The load
-  begins when a system has shown its first result, and {WARM_S:.0f} s of it do not count. The load's own delay is part
-  of every figure.
+  begins when a system has shown its first result, and {WARM_S:.0f} s of it do not count. The first run at a rate is
+  one that is not shown: a broker needs a minute of such requests until its compiler is done. The load's own delay is
+  part of every figure.
 - Settings are those that each system's documentation recommends; they are listed at the end.
 """
 

@@ -46,6 +46,11 @@ class Measure(Protocol):
         """What the systems compute."""
         ...
 
+    @property
+    def rehearsed(self) -> bool:
+        """Whether a first run, which does not count, is to warm the broker: else whoever comes first has it cold."""
+        ...
+
     def events(self, system: System) -> int:
         """How many the system gets."""
         ...
@@ -114,11 +119,19 @@ class _Rounds:
         self._revision = _revision()
 
     def run(self) -> None:
+        if self._measure.rehearsed:
+            self._rehearse()
         for number, system in itertools.product(range(1, self._choice.rounds + 1), self._choice.systems):
             for variant in self._choice.wanted(system.variants(self._measure.job)):
                 row = self._row(number, system, variant)
                 append(self._choice.results, row)
                 self._say(_told(row))
+
+    def _rehearse(self) -> None:
+        system = self._choice.systems[0]
+        variant = self._choice.wanted(system.variants(self._measure.job))[0]
+        self._say(f"{self._measure.name}: a run of {system.name} that does not count, to warm the broker")
+        self._row(0, system, variant)
 
     def _row(self, number: int, system: System, variant: Variant) -> Row:
         figures: Mapping[str, Any] = {}
