@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import Message as ClientMessage
 from confluent_kafka import Producer as Client
@@ -165,18 +167,16 @@ class ConfluentProducer:
         self, topic: str, batch: RecordBatch, refused: Sequence[Refused], too_large: list[str]
     ) -> RecordBatch:
         """The tail that found the queue full, in order: once full, librdkafka refuses all that follow."""
-        tail: list[int] = []
-        for index, error in refused:
+        tail: list[npt.NDArray[np.intp]] = [np.empty(0, np.intp)]
+        for error, places in refused:
             reaction = classify(error, Source.PRODUCER)
             if reaction is Reaction.RETRY:
-                tail.append(index)
+                tail.append(places)
             elif reaction is Reaction.TOO_LARGE:
-                key, value = batch.record(index)
-                size = len(key or b"") + len(value or b"")
-                too_large.append(f"record of {size} bytes with key {key!r:.80}")
+                too_large += [_described(*batch.record(place)) for place in places.tolist()]
             else:
                 self._guard.refuse(f"produce to {topic}", error)
-        return batch.some(tail)
+        return batch.some(np.sort(np.concatenate(tail)))
 
     def flush(self, timeout_s: float) -> None:
         """Wait until every queued record is acknowledged, and serve the delivery callbacks.
@@ -321,6 +321,10 @@ class ConfluentProducer:
 
     def _on_error(self, error: KafkaError) -> None:
         log.debug("producer of %s: %s: %s", self._bootstrap, error.name(), error.str())
+
+
+def _described(key: bytes | None, value: bytes | None) -> str:
+    return f"record of {len(key or b'') + len(value or b'')} bytes with key {key!r:.80}"
 
 
 def _close(handover: list[Client], abort: bool) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 from confluent_kafka import KafkaError
 from confluent_kafka import Producer as Client
 
@@ -16,10 +17,10 @@ from towpath_native.strings import Strings
 
 
 class Refused(NamedTuple):
-    """A record of a batch that is not in the queue: its place, and why."""
+    """Records of a batch that are not in the queue for one reason: the reason, and their places in order."""
 
-    place: int
     error: KafkaError
+    places: npt.NDArray[np.intp]
 
 
 class RecordBatch(Protocol):
@@ -31,7 +32,7 @@ class RecordBatch(Protocol):
         """Key and value of one."""
         ...
 
-    def some(self, places: Sequence[int]) -> RecordBatch:
+    def some(self, places: npt.NDArray[np.intp]) -> RecordBatch:
         """The records at these places."""
         ...
 
@@ -44,7 +45,7 @@ class Queue(Protocol):
         ...
 
     def queue(self, topic: str, partition: int, batch: Any) -> list[Refused]:
-        """Queue a batch of this queue; gives the records that are not queued, in order.
+        """Queue a batch of this queue; gives the records that are not queued, by reason.
 
         Raises:
             KafkaException: the client refuses all of it.
@@ -69,9 +70,9 @@ class Objects(list[dict[str, Any]]):
         """See :class:`RecordBatch`."""
         return self[index]["key"], self[index]["value"]
 
-    def some(self, places: Sequence[int]) -> Objects:
+    def some(self, places: npt.NDArray[np.intp]) -> Objects:
         """See :class:`RecordBatch`."""
-        return Objects(self[place] for place in places)
+        return Objects(self[place] for place in places.tolist())
 
 
 class ObjectQueue:
@@ -89,7 +90,13 @@ class ObjectQueue:
         """See :class:`Queue`."""
         if self._client.produce_batch(topic, batch, partition) == len(batch):
             return []
-        return [Refused(index, entry.pop("_error")) for index, entry in enumerate(batch) if "_error" in entry]
+        errors: dict[int, KafkaError] = {}
+        places: dict[int, list[int]] = {}
+        for index, entry in enumerate(batch):
+            if "_error" in entry:
+                error = entry.pop("_error")
+                places.setdefault(errors.setdefault(error.code(), error).code(), []).append(index)
+        return [Refused(errors[code], np.array(at, np.intp)) for code, at in places.items()]
 
 
 @dataclass(frozen=True)
@@ -106,10 +113,9 @@ class InMemory:
         """See :class:`RecordBatch`."""
         return None if self.keys is None else self.keys[index], self.values[index]
 
-    def some(self, places: Sequence[int]) -> InMemory:
+    def some(self, places: npt.NDArray[np.intp]) -> InMemory:
         """See :class:`RecordBatch`."""
-        chosen = np.array(places, np.intp)
-        return InMemory(None if self.keys is None else self.keys.at(chosen), self.values.at(chosen))
+        return InMemory(None if self.keys is None else self.keys.at(places), self.values.at(places))
 
 
 class MemoryQueue:
@@ -127,4 +133,4 @@ class MemoryQueue:
         errors = self._publisher.publish(topic, partition, batch.keys, batch.values)
         if errors is None:
             return []
-        return [Refused(int(index), KafkaError(int(errors[index]))) for index in np.flatnonzero(errors)]
+        return [Refused(KafkaError(int(code)), np.flatnonzero(errors == code)) for code in np.unique(errors) if code]
