@@ -12,7 +12,7 @@ from tests.unit.towpath.stage.cluster import Cluster
 
 NAMES = "abcd"
 
-GAP_S = 1.0
+GAP_S = 0.5
 """Between two changes of size."""
 
 REST_TURNS = 200
@@ -60,7 +60,7 @@ def results(cluster: Cluster) -> tuple[dict[bytes, Any], dict[int, list[int]]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(2, 3, 2), (2, 3, 4)], ids=["2-3-2", "2-3-4"])
 @pytest.mark.parametrize("strategy", Strategy)
-def test_a_change_of_size_a_second_after_another_changes_no_result(strategy: Strategy, sizes: tuple[int, ...]) -> None:
+def test_a_change_of_size_soon_after_another_changes_no_result(strategy: Strategy, sizes: tuple[int, ...]) -> None:
     cluster = grown(*NAMES[: sizes[0]], strategy=strategy, bins=64)
     work_for(cluster, GAP_S)
     for count in sizes[1:]:

@@ -9,7 +9,7 @@ import pytest
 from statemgr.control.records import Manner, Strategy
 from tests.unit.towpath.stage.cluster import QUICK, Cluster
 
-INTERVAL_S = 0.02
+INTERVAL_S = 0.01
 """Default of ``batch_interval_ms``."""
 
 

@@ -63,7 +63,7 @@ class StageSettings(BaseSettings):
     replication: int = Field(default=-1, description="replication factor of topics made here; -1: the broker's default")
     json_batch_records: int = Field(default=20_000, ge=1, description="most JSON records a batch")
     arrow_batch_records: int = Field(default=256, ge=1, description="most Arrow records a batch; each holds many rows")
-    batch_interval_ms: int = Field(default=20, ge=0, description="shortest time between two batches under light load")
+    batch_interval_ms: int = Field(default=10, ge=0, description="shortest time between two batches under light load")
     commit_interval_ms: int = Field(
         default=100, ge=1, description="longest transaction under backlog, unless records are old: a tenth of their age"
     )
