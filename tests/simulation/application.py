@@ -165,9 +165,10 @@ class Counting:
                 stops[source] = message.offset()
         if stops:
             self._overflow.keep(messages, stops)
+        if self._gathering:
+            return  # :meth:`flush` sends marks behind the rows
         for partition in dict.fromkeys(message.partition() for message in messages):
-            if not self._gathering:
-                self._send_mark(self._work[partition])
+            self._send_mark(self._work[partition])
 
     def _take_parked(self, work: TaskWork) -> bool:
         """Do what waited and can be done now."""

@@ -50,11 +50,14 @@ def gate_of(operators: Sequence[Operator]) -> int | None:
     return keyed[0] if len(keyed) == 1 and all(isinstance(other, STATELESS) for other in others) else None
 
 
-def merge_of(operators: Sequence[Operator]) -> int | None:
-    """Place of the first operator before which rows may be merged, if no other before it depends on batches."""
+def merge_of(operators: Sequence[Operator]) -> tuple[int, Combine] | None:
+    """Place of the first operator before which rows may be merged, and what merges them.
+
+    None: there is none, or an operator before it depends on batches.
+    """
     for index, operator in enumerate(operators):
         if isinstance(operator, Merging) and operator.merger is not None:
-            return index
+            return index, operator.merger
         if not isinstance(operator, STATELESS):
             return None
     return None
@@ -108,26 +111,30 @@ class OperatorChain:
 
     def merged(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Run the operators that come before that place, and merge what they give, as far as that is worth it."""
-        name, operator = self._operators[self._merge or 0]
-        frame = self._through(self._operators[: self._merge], frame)
-        if not isinstance(operator, Merging) or operator.merger is None:
-            return frame
-        with self._metrics.operator(name, frame.height):
-            return operator.merger.process(frame, self)
+        place, merger = self._merging_place()
+        frame = self._through(self._operators[:place], frame)
+        with self._metrics.operator(self._operators[place][0], frame.height):
+            return merger.process(frame, self)
 
     def after_merge(self, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
         """Run the operators from that place on, on rows that :meth:`merged` gave; result as of :meth:`run`."""
-        name, operator = self._operators[self._merge or 0]
+        place, _ = self._merging_place()
+        name, operator = self._operators[place]
         with self._metrics.operator(name, 0):  # its rows were counted when they were merged
             frame = self._process(name, operator, frame)
         self._metrics.left(name, frame.height)
-        return self._finish(self._operators[(self._merge or 0) + 1 :], frame)
+        return self._finish(self._operators[place + 1 :], frame)
 
     @property
     def gate(self) -> Keyed | None:
         """The operator behind the gate; None: the chain has no gate."""
         operator = None if self._gate is None else self._operators[self._gate][1]
         return operator if isinstance(operator, Keyed) else None
+
+    def _merging_place(self) -> tuple[int, Combine]:
+        if self._merge is None:
+            raise LookupError("the stage has no operator before which rows may be merged")
+        return self._merge
 
     def _finish(self, operators: Sequence[tuple[str, Operator]], frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
         self._emitted = []
