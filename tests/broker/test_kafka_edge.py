@@ -9,6 +9,8 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ClientPartition
 
 from statemgr.errors import (
     KafkaUnavailableError,
@@ -24,6 +26,8 @@ from statemgr.kafka.ports import Message, TopicSpec
 from statemgr.kafka.producer import ConfluentProducer
 from statemgr.types import TopicPartition
 from towpath.broker import LocalBroker
+from towpath_native import WHY_NOT
+from towpath_native.fetcher import Fault, Fetcher
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -333,3 +337,23 @@ def test_an_error_of_a_partition_that_was_taken_away_is_dropped(kafka: Confluent
     for _ in range(5):
         assert not consumer.consume(10, 0.1)
     consumer.close()
+
+
+@pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
+def test_a_record_of_a_partition_that_was_not_routed_is_an_error_and_not_passed_over(
+    mortal: LocalBroker, kafka: ConfluentKafka, topic: str
+) -> None:
+    with contextlib.closing(kafka.producer(transactional_id=None, name="p")) as producer:
+        producer.produce(topic, 0, b"key", b"1")
+        producer.flush(WAIT_S)
+    client = Consumer({"bootstrap.servers": mortal.bootstrap, "group.id": "unused", "error_cb": print})
+    fetcher = Fetcher(client)
+    client.assign([ClientPartition(topic, 0, 0)])
+    end_s = time.monotonic() + WAIT_S
+    faults: list[Fault] = []
+    while not faults and time.monotonic() < end_s:
+        records, faults = fetcher.fetch(10, 0.05)
+        assert not records
+    fetcher.close()
+    client.close()
+    assert "not routed" in faults[0].text

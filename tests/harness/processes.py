@@ -29,12 +29,15 @@ START_LIMIT_S = 60.0
 
 HTTP_TIMEOUT_S = 1.0
 _LOG_LINES = 12
+_CRASH = "Fatal Python error"
 _PORT = re.compile(r"\bhttp=(\d+)")
 
 
 def tail(text: str, lines: int = _LOG_LINES) -> str:
-    """The last lines of a log, indented."""
-    return "\n".join(f"    {line}" for line in text.splitlines()[-lines:]) or "    (nothing logged)"
+    """The last lines of a log, indented; of a process that crashed, all that was printed of its stacks."""
+    found = text.splitlines()
+    crashed = next((place for place, line in enumerate(found) if line.startswith(_CRASH)), len(found))
+    return "\n".join(f"    {line}" for line in found[max(0, crashed - lines) :]) or "    (nothing logged)"
 
 
 class LoggedProcess:

@@ -15,7 +15,8 @@ const char *tn_load(const char *extension) {
 #define LOOK_UP(member) \
     if (!(*(void **)&loaded.member = dlsym(library, "rd_kafka_" #member))) return "rd_kafka_" #member
     LOOK_UP(queue_get_consumer);
-    LOOK_UP(queue_get_main);
+    LOOK_UP(queue_get_partition);
+    LOOK_UP(queue_new);
     LOOK_UP(queue_forward);
     LOOK_UP(queue_destroy);
     LOOK_UP(queue_poll);

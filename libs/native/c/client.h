@@ -28,7 +28,8 @@ struct topic_partition {
 
 struct client {
     void *(*queue_get_consumer)(void *client);
-    void *(*queue_get_main)(void *client);
+    void *(*queue_get_partition)(void *client, const char *topic, int32_t partition);
+    void *(*queue_new)(void *client);
     void (*queue_forward)(void *queue, void *to);
     void (*queue_destroy)(void *queue);
     void *(*queue_poll)(void *queue, int timeout_ms);

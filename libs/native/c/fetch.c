@@ -1,28 +1,26 @@
 /* Many records as a few arrays.
  *
- * A client has two queues: one of records, and one of everything else, which confluent-kafka joins. Here they are
- * parted again, so that records can be taken many at a time without the Python binding's callbacks ever running; the
- * rest is taken as events. Records are freed at once after their bytes are copied. Memory grows with what is read, and
- * belongs to the batch. */
+ * Partitions are routed to a queue of our own before they are assigned, so that it never holds anything but what
+ * partitions have to say, and many records can be taken at a time without the Python binding's callbacks ever running.
+ * Everything else stays in the consumer's queue, and is taken from there as events. Records are freed at once after
+ * their bytes are copied. Memory grows with what is read, and belongs to the batch. */
 #include "client.h"
 #include "towpath_native.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { EVENT_ERROR = 0x8 };
+enum { EVENT_FETCH = 0x2, EVENT_ERROR = 0x8 };
+enum { WRONG_STATE = -172 };
 enum { NO_VALUE = 1, NO_KEY = 2 };
 enum { FIRST_BYTES = 1 << 16 };
 enum { AT_ONCE = 256 };  /* records taken at a time */
 enum { AHEAD = 4 };      /* records on their way into the processor's cache: another thread has written them */
 
-enum { HAND_OVER_US = 1000 }; /* a thread that was about to put something into a queue has done so by then */
-
 struct tn_queues {
+    void *client;
     void *records;
     void *rest;
-    tn_faults early; /* errors that came before the queues were parted */
 };
 
 static int reserve(tn_bytes *bytes, int64_t used, int64_t more) {
@@ -146,7 +144,10 @@ static int take_errors(tn_faults *faults, void *queue) {
     int good = 1;
     void *event;
     while (good && (event = client()->queue_poll(queue, 0))) {
-        if (client()->event_type(event) == EVENT_ERROR) {
+        int type = client()->event_type(event);
+        if (type == EVENT_FETCH) {
+            good = note(faults, WRONG_STATE, "records came of a partition that was not routed", NULL, -1, -1);
+        } else if (type == EVENT_ERROR) {
             struct topic_partition *at = client()->event_topic_partition(event);
             good = note(faults, client()->event_error(event), client()->event_error_string(event),
                         at ? at->topic : NULL, at ? at->partition : -1, at ? at->offset : -1);
@@ -178,25 +179,28 @@ static tn_batch *batch_new(int64_t most) {
     return batch;
 }
 
-/* Parts the queues of a client to which no partition has been assigned yet. */
+/* The queues of a consumer to which no partition has been assigned yet; NULL: out of memory. */
 tn_queues *tn_queues_new(void *handle) {
     tn_queues *queues = malloc(sizeof *queues);
     if (!queues) return NULL;
-    queues->records = client()->queue_get_consumer(handle);
-    queues->rest = client()->queue_get_main(handle);
-    queues->early = (tn_faults){0, NULL};
-    client()->queue_forward(queues->rest, NULL);
-    usleep(HAND_OVER_US);
-    if (take_errors(&queues->early, queues->records)) return queues;
-    tn_queues_free(queues);
-    return NULL;
+    queues->client = handle;
+    queues->records = client()->queue_new(handle);
+    queues->rest = client()->queue_get_consumer(handle);
+    return queues;
+}
+
+/* To be called before a partition is assigned, each time; 0: the client does not have it. */
+int tn_route(tn_queues *queues, const char *topic, int32_t partition) {
+    void *from = client()->queue_get_partition(queues->client, topic, partition);
+    if (!from) return 0;
+    client()->queue_forward(from, queues->records);
+    client()->queue_destroy(from);
+    return 1;
 }
 
 void tn_queues_free(tn_queues *queues) {
-    client()->queue_forward(queues->rest, queues->records);
     client()->queue_destroy(queues->rest);
     client()->queue_destroy(queues->records);
-    faults_free(&queues->early);
     free(queues);
 }
 
@@ -205,8 +209,6 @@ void tn_queues_free(tn_queues *queues) {
 tn_batch *tn_fetch(tn_queues *queues, int64_t most, int wait_ms) {
     tn_batch *batch = batch_new(most);
     if (!batch) return NULL;
-    batch->faults = queues->early;
-    queues->early = (tn_faults){0, NULL};
     if (take_errors(&batch->faults, queues->rest) &&
         take_records(batch, queues->records, most, batch->faults.count ? 0 : wait_ms))
         return batch;

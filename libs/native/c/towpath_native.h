@@ -52,6 +52,7 @@ typedef struct {
 
 typedef struct tn_queues tn_queues;
 tn_queues *tn_queues_new(void *handle);
+int tn_route(tn_queues *queues, const char *topic, int32_t partition);
 void tn_queues_free(tn_queues *queues);
 tn_batch *tn_fetch(tn_queues *queues, int64_t most, int wait_ms);
 void tn_batch_free(tn_batch *batch);

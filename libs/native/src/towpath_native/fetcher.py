@@ -37,8 +37,8 @@ class Fault(NamedTuple):
 class Fetcher:
     """Takes the place of ``Consumer.consume`` of one consumer, with partitions assigned by hand.
 
-    Positions are kept as by ``consume``. Errors come as :class:`Fault` instead of by ``error_cb``; nobody else is to
-    poll the consumer meanwhile.
+    Each partition has to be routed before it is assigned: :meth:`route`. Positions are kept as by ``consume``. Errors
+    come as :class:`Fault` instead of by ``error_cb``; nobody else is to poll the consumer meanwhile.
     """
 
     def __init__(self, consumer: Any) -> None:
@@ -48,6 +48,15 @@ class Fetcher:
         if queues == NATIVE.ffi.NULL:
             raise MemoryError("no memory for the queues of a consumer")
         self._queues: Any = queues
+
+    def route(self, topic: str, partition: int) -> None:
+        """To be called before a partition is assigned, each time, so that its records come here.
+
+        Raises:
+            ValueError: the fetcher is closed, or no topic can be called so.
+        """
+        if not NATIVE.lib.tn_route(self._open(), topic.encode(), partition):
+            raise ValueError(f"no queue for partition {partition} of topic {topic!r}")
 
     def fetch(self, most: int, timeout_s: float) -> tuple[Records, list[Fault]]:
         """Whatever is there; waits up to ``timeout_s`` for the first record.
@@ -63,10 +72,9 @@ class Fetcher:
             ValueError: it is closed.
             MemoryError: no memory for the records; the positions are behind them, so that the consumer is of no use.
         """
-        if self._queues is None:
-            raise ValueError("the fetcher is closed")
+        queues = self._open()
         wait_ms = min(int(timeout_s * 1000 + 0.999), _MOST_WAIT_MS)
-        batch = NATIVE.lib.tn_fetch(self._queues, most, wait_ms)
+        batch = NATIVE.lib.tn_fetch(queues, most, wait_ms)
         if batch == NATIVE.ffi.NULL:
             raise MemoryError("no memory for the records that Kafka sent")
         owned = NATIVE.ffi.gc(batch, NATIVE.lib.tn_batch_free)
@@ -77,6 +85,11 @@ class Fetcher:
         queues, self._queues = self._queues, None
         if queues is not None:
             NATIVE.lib.tn_queues_free(queues)
+
+    def _open(self) -> Any:
+        if self._queues is None:
+            raise ValueError("the fetcher is closed")
+        return self._queues
 
 
 def _records(batch: Any) -> Records:

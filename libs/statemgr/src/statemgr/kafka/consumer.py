@@ -68,7 +68,7 @@ class ConfluentConsumer:
         """Replace the assignment; each partition starts at its explicit offset, unpaused."""
         self._warm(positions)
         self._forget(list(self._starts))
-        self._call("assigning", positions, self._client.assign, _at(positions))
+        self._assign(self._client.assign, positions)
         self._starts = dict(positions)
 
     def add(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -76,7 +76,7 @@ class ConfluentConsumer:
         self.remove(list(positions))
         if positions:
             self._warm(positions)
-            self._call("assigning", positions, self._client.incremental_assign, _at(positions))
+            self._assign(self._client.incremental_assign, positions)
             self._starts.update(positions)
 
     def remove(self, partitions: Sequence[TopicPartition]) -> None:
@@ -126,7 +126,7 @@ class ConfluentConsumer:
         """Deliver these partitions again, from where they stopped."""
         positions = {each: self._resting.pop(each) for each in partitions if each in self._resting}
         if positions:
-            self._call("assigning", positions, self._client.incremental_assign, _at(positions))
+            self._assign(self._client.incremental_assign, positions)
             self._starts.update(positions)
 
     def consume(self, max_records: int, timeout_s: float) -> Sequence[Message]:
@@ -195,6 +195,10 @@ class ConfluentConsumer:
                 self._count(error.args[0])
                 return
             self._known.add(topic)
+
+    def _assign(self, call: Callable[[list[ClientPartition]], None], positions: Mapping[TopicPartition, int]) -> None:
+        self._reader.expect(positions)
+        self._call("assigning", positions, call, _at(positions))
 
     def _position(self, partition: TopicPartition) -> int:
         found = self._call("position of", [partition], self._client.position, _named([partition]))

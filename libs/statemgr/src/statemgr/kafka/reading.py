@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
 from confluent_kafka import Consumer as Client
@@ -40,6 +40,10 @@ class Taken(NamedTuple):
 class Reader(Protocol):
     """Takes from one client."""
 
+    def expect(self, partitions: Iterable[TopicPartition]) -> None:
+        """To be called before partitions are assigned, each time."""
+        ...
+
     def take(self, most: int, timeout_s: float) -> Taken:
         """Whatever is there, at most ``most`` records; waits up to ``timeout_s`` for the first.
 
@@ -64,6 +68,9 @@ class MessageReader:
     def __init__(self, client: Client) -> None:
         self._client = client
 
+    def expect(self, partitions: Iterable[TopicPartition]) -> None:
+        """See :class:`Reader`."""
+
     def take(self, most: int, timeout_s: float) -> Taken:
         """See :class:`Reader`."""
         # librdkafka waits until it has as many as asked for, so only the first record is waited for.
@@ -86,6 +93,11 @@ class ColumnReader:
 
     def __init__(self, client: Client) -> None:
         self._fetcher = Fetcher(client)
+
+    def expect(self, partitions: Iterable[TopicPartition]) -> None:
+        """See :class:`Reader`."""
+        for at in partitions:
+            self._fetcher.route(at.topic, at.partition)
 
     def take(self, most: int, timeout_s: float) -> Taken:
         """See :class:`Reader`."""
