@@ -33,8 +33,9 @@ class Draining:
     _answers: dict[int, pl.DataFrame] = field(default_factory=dict)
 
     def events(self, system: System) -> int:
-        """The job's, times the system's share and the scale."""
-        return max(round(self.job.events * system.share * self.scale / _STEP), 1) * _STEP
+        """The job's, times the system's share and the scale; never more than the job's where keys make the difference."""
+        share = min(system.share, 1.0) if self.job.large or self.job.alone else system.share
+        return max(round(self.job.events * share * self.scale / _STEP), 1) * _STEP
 
     def figures(self, bench: Bench, system: System, run: Run) -> Mapping[str, Any]:
         """Preload what is not there yet, then drain."""

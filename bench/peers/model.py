@@ -53,7 +53,7 @@ class Job:
         title: for people.
         program: what a system's program knows it by; several jobs may differ in their data alone.
         data: what lies in the source topic.
-        events: how many of them for a system of full pace.
+        events: how many of them for a system whose share is 1.
         keyed: whether the source topic is partitioned by the key already; otherwise a shuffle is part of the job.
         paced: whether events come at a fixed rate, so that latency is what matters.
         partitions: of its topics.
@@ -179,7 +179,7 @@ class System(Protocol):
 
     @property
     def share(self) -> float:
-        """Share of a job's events that it gets, so that its runs take a minute: 1.0 for all."""
+        """Times a job's events that it gets, so that its runs take from 10 seconds to a minute."""
         ...
 
     def variants(self, job: Job) -> Sequence[Variant]:

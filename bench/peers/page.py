@@ -27,7 +27,8 @@ How it is measured:
   to a read_committed reader and nothing more is on its way to it, and stops when all are: starts and warm-up are left
   out for everybody alike. An event that was taken before and has no result yet, because it is between two stages,
   counts half. Processor time is that of all the system's processes. *Whole run* has starts and warm-up in it.
-- Slower systems get a smaller part of the same events, so that a run takes about a minute.
+- Quicker systems get more of the same events than slower ones, so that a run takes from ten seconds to a minute. In a
+  window of two seconds, what a system had done before it but not yet committed would be a large part of what counts.
 - Short bids are partitioned by their key, so that counting them needs no shuffle; the full stream is not.
 - *Latency*: events are sent at a fixed rate by a process of their own. The latency of an event goes from the time at
   which it was meant to be sent to the time at which a read_committed reader has a result that includes it. The load

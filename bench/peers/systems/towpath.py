@@ -21,7 +21,7 @@ class Towpath:
 
     name = NAME
     title = "Towpath, tcmalloc" if "LD_PRELOAD" in with_allocator(os.environ) else "Towpath"
-    share = 1.0
+    share = 3.0
 
     def variants(self, job: Job) -> Sequence[Variant]:
         """At its defaults, with coordinator and state managers; and, for throughput, exactly once, without those."""
