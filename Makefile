@@ -1,6 +1,6 @@
 # Towpath. `make` alone prints this help; `make test` is what continuous integration checks.
 .DEFAULT_GOAL := help
-.PHONY: chaos bench-handover bench-edges bench-peers bench-scaling help setup demo test test-quick simulate lint format bench-load clean
+.PHONY: chaos bench-handover bench-edges bench-peers bench-scaling help setup demo test test-quick simulate lint format bench-load verify-nexmark clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +8,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(VENV)-uv/bin/uv)
 RUN := $(VENV)/bin
 
 help: ## Print this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.complete ## Virtual environment with the locked versions, and the jars of Kafka and Spark
 	@$(RUN)/python -m demo.setup
@@ -34,6 +34,9 @@ format: $(VENV)/.complete ## Format the code
 
 chaos: setup ## Rescaling while processes are killed and paused, on real processes: RUNS schedules from SEED on (1 minute each)
 	@$(RUN)/python -m tests.chaos --runs $(or $(RUNS),10) --seed $(or $(SEED),1)
+
+verify-nexmark: setup ## NEXMark queries with a rescale and a kill -9, against Spark SQL over the same topic (10 minutes)
+	@$(RUN)/python -m tests.verify $(ARGS)
 
 bench-handover: setup ## What 1 → 2 replicas cost with a million keys: hybrid, replay, restart (10 minutes)
 	@$(RUN)/python -m bench.handover $(ARGS)

@@ -33,7 +33,7 @@ class Draining:
     _answers: dict[int, pl.DataFrame] = field(default_factory=dict)
 
     def events(self, system: System) -> int:
-        """The job's, times the system's share and the scale; never more than the job's where keys make the difference."""
+        """The job's, times the system's share and the scale; no share above 1 where it would add keys."""
         share = min(system.share, 1.0) if self.job.large or self.job.alone else system.share
         return max(round(self.job.events * share * self.scale / _STEP), 1) * _STEP
 

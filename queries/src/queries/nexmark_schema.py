@@ -15,6 +15,9 @@ TOPIC = "nexmark-events"
 EMIT_TIME = "sched_ms"
 """When the event was meant to be emitted, in ms: the start of its latency."""
 
+EVENT_TIME = "date_time"
+"""When an event happened, in ms since the epoch."""
+
 PERSON = {
     "id": pl.Int64,
     "name": pl.String,
@@ -52,7 +55,11 @@ EVENT = {
 """Field → type of every kind of event."""
 
 
+def events(query: Query, topic: str = TOPIC, replicas: int = 1) -> Stream:
+    """All events; ``replicas`` of the stage that reads them."""
+    return query.source(topic, schema=EVENT, emit_time=EMIT_TIME, event_time=EVENT_TIME, parallelism=replicas)
+
+
 def bids(query: Query, topic: str = TOPIC, replicas: int = 1) -> Stream:
     """The bids, 46 of 50 events; ``replicas`` of the stage that reads them."""
-    events = query.source(topic, schema=EVENT, emit_time=EMIT_TIME, parallelism=replicas)
-    return events.filter(pl.col("type") == "bid")
+    return events(query, topic, replicas).filter(pl.col("type") == "bid")

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from nexmark import EVENT_SCHEMA, GeneratorConfig, generate_json
-from queries import key_count, map_map, q0, q1, q2, q22
+from queries import key_count, map_map, q0, q1, q2, q3, q4, q9, q13, q14, q15, q16, q17, q18, q19, q20, q21, q22
 from queries.nexmark_schema import EVENT
 from towpath.query.plan import SCHED
 from towpath.testing import StageDriver
@@ -96,6 +96,215 @@ def test_q22_splits_the_url(url, directories):
     assert (row["dir1"], row["dir2"], row["dir3"]) == directories
 
 
+def person(number, name, city, state):
+    return {
+        "type": "person",
+        "id": number,
+        "name": name,
+        "city": city,
+        "state": state,
+        "date_time": 1000,
+        "sched_ms": 5,
+    }
+
+
+def auction(number, seller, category, **fields):
+    common = {"type": "auction", "id": number, "seller": seller, "category": category, "date_time": 1000, "sched_ms": 5}
+    return {**common, **fields}
+
+
+SUGGESTIONS = [
+    person(1000, "Ann", "Boise", "ID"),
+    auction(1, 1000, 10),
+    auction(2, 1001, 10),
+    auction(3, 1000, 11),
+    person(1001, "Bob", "Seattle", "WA"),
+    auction(4, 1002, 10),
+    auction(5, 1002, 10),
+    person(1002, "Cyd", "Bend", "OR"),
+    auction(6, 1002, 10),
+    person(1003, "Dee", "Kent", "CA"),
+]
+
+
+@pytest.mark.parametrize("split", range(len(SUGGESTIONS) + 1))
+def test_q3_joins_auctions_with_their_sellers_whichever_comes_first(split):
+    rows = run(q3.build(), "q3", SUGGESTIONS[:split], SUGGESTIONS[split:])
+    assert sorted((row["name"], row["city"], row["state"], row["id"]) for row in rows) == [
+        ("Ann", "Boise", "ID", 1),
+        ("Cyd", "Bend", "OR", 4),
+        ("Cyd", "Bend", "OR", 5),
+        ("Cyd", "Bend", "OR", 6),
+    ]
+
+
+BOTH = [
+    bid(auction=7, price=1, date_time=900, extra="of the bid"),
+    auction(7, 1000, 10, item_name="vase", extra="of the auction", expires=5000, date_time=950),
+    auction(8, 1000, 11, item_name="lamp"),
+    bid(auction=7, price=2),
+    bid(auction=8, price=3),
+    bid(auction=9, price=4),
+]
+
+
+@pytest.mark.parametrize("split", range(len(BOTH) + 1))
+def test_q20_expands_bids_even_those_that_come_before_their_auction(split):
+    rows = run(q20.build(), "q20", BOTH[:split], BOTH[split:])
+    by_price = {row["price"]: row for row in rows}
+    assert sorted(by_price) == [1, 2]
+    first = by_price[1]
+    assert (first["bid_date_time"], first["bid_extra"], first["item_name"]) == (900, "of the bid", "vase")
+    assert (first["auction_date_time"], first["auction_extra"], first["expires"]) == (950, "of the auction", 5000)
+
+
+def test_q13_joins_the_side_input():
+    (row,) = run(q13.build(), "q13", [bid(auction=12345)])
+    assert row["value"] == "2345"
+
+
+@pytest.mark.parametrize(
+    ("price", "hour", "converted", "time_of_day"),
+    [
+        (1101322, 7, 1000000.376, "otherTime"),
+        (1101321, 7, None, None),
+        (55066079, 12, 49999999.732, "dayTime"),
+        (55066080, 12, None, None),
+        (2000000, 6, 1816000.0, "nightTime"),
+        (2000000, 8, 1816000.0, "dayTime"),
+        (2000000, 18, 1816000.0, "dayTime"),
+        (2000000, 19, 1816000.0, "otherTime"),
+        (2000000, 20, 1816000.0, "nightTime"),
+    ],
+)
+def test_q14_calculates(price, hour, converted, time_of_day):
+    event = bid(price=price, date_time=1_436_918_400_000 + hour * 3_600_000, extra="cab ccc")
+    rows = run(q14.build(), "q14", [event])
+    assert [(row["price"], row["bid_time_type"], row["c_counts"]) for row in rows] == (
+        [] if converted is None else [(converted, time_of_day, 4)]
+    )
+
+
+STATISTICS = [(1000, 1, 50), (1000, 2, 9999), (1000, 1, 10000), (1001, 1, 999999), (1001, 3, 1000000), (1000, 1, 20)]
+"""Auction, bidder and price of some bids."""
+
+
+def statistics():
+    return [
+        bid(auction=auction, bidder=bidder, price=price, eid=number, date_time=1_436_918_400_000 + number)
+        for number, (auction, bidder, price) in enumerate(STATISTICS)
+    ]
+
+
+@pytest.mark.parametrize("split", range(len(STATISTICS) + 1))
+def test_q15_counts_bids_bidders_and_auctions(split):
+    *_, row = run(q15.build(), "q15", statistics()[:split], statistics()[split:])
+    assert list(row.values())[:13] == ["2015-07-15", 6, 3, 2, 1, 3, 2, 1, 1, 2, 1, 2, 1]
+
+
+@pytest.mark.parametrize("split", range(len(STATISTICS) + 1))
+def test_q16_counts_by_channel(split):
+    rows = run(q16.build(), "q16", statistics()[:split], statistics()[split:], [bid(channel="b", date_time=61_000)])
+    last = {(row["channel"], row["day"]): list(row.values())[2:7] for row in rows}
+    assert last == {("Apple", "2015-07-15"): ["00:00", 6, 3, 2, 1], ("b", "1970-01-01"): ["00:01", 1, 1, 0, 0]}
+
+
+OPEN = [
+    auction(1, 7, 10, date_time=0, expires=1000, reserve=150),
+    bid(auction=1, date_time=100, price=100),
+    auction(2, 8, 10, date_time=200, expires=1200, reserve=50),
+    bid(auction=1, date_time=300, price=250),
+    bid(auction=2, date_time=300, price=80),
+    bid(auction=3, date_time=400, price=900),
+    auction(3, 7, 11, date_time=500, expires=2000, reserve=100),
+    auction(4, 9, 11, date_time=600, expires=700, reserve=10),
+    bid(auction=3, date_time=900, price=90),
+    bid(auction=1, date_time=1000, price=400),
+    bid(auction=2, date_time=1100, price=80),
+    bid(auction=1, date_time=1001, price=999),
+    bid(auction=3, date_time=2000, price=300),
+]
+
+
+@pytest.mark.parametrize("split", range(len(OPEN) + 1))
+def test_q4_averages_over_the_highest_bids_so_far(split):
+    rows = run(q4.build(), "q4", OPEN[:split], OPEN[split:])
+    assert {row["category"]: (row["sum"], row["count"], row["avg_final"]) for row in rows} == {
+        10: (480, 2, 240),
+        11: (300, 1, 300),
+    }
+
+
+def test_q4_shows_every_step_where_each_event_is_a_batch():
+    rows = run(q4.build(), "q4", *([event] for event in OPEN))
+    found = {category: [] for category in (10, 11)}
+    for row in rows:
+        found[row["category"]].append((row["sum"], row["count"], row["avg_final"]))
+    assert list(dict.fromkeys(found[10])) == [(100, 1, 100), (250, 1, 250), (330, 2, 165), (480, 2, 240)]
+    assert list(dict.fromkeys(found[11])) == [(90, 1, 90), (300, 1, 300)]
+
+
+@pytest.mark.parametrize("split", range(len(OPEN) + 1))
+def test_q9_has_the_highest_bid_of_each_auction_so_far(split):
+    rows = run(q9.build(), "q9", OPEN[:split], OPEN[split:])
+    assert {row["id"]: (row["price"], row["bid_date_time"]) for row in rows} == {
+        1: (400, 1000),
+        2: (80, 300),
+        3: (300, 2000),
+    }
+
+
+@pytest.mark.parametrize("split", range(len(STATISTICS) + 1))
+def test_q17_aggregates_by_auction_and_day(split):
+    rows = run(q17.build(), "q17", statistics()[:split], statistics()[split:])
+    last = {row["auction"]: list(row.values())[:10] for row in rows}
+    assert last == {
+        1000: [1000, "2015-07-15", 4, 3, 1, 0, 20, 10000, 5017, 20069],
+        1001: [1001, "2015-07-15", 2, 0, 1, 1, 999999, 1000000, 999999, 1999999],
+    }
+
+
+@pytest.mark.parametrize("split", range(len(STATISTICS) + 1))
+def test_q18_keeps_the_last_bid_of_each_bidder(split):
+    rows = run(q18.build(), "q18", statistics()[:split], statistics()[split:])
+    assert {(row["bidder"], row["auction"]): row["price"] for row in rows} == {
+        (1, 1000): 20,
+        (2, 1000): 9999,
+        (1, 1001): 999999,
+        (3, 1001): 1000000,
+    }
+
+
+@pytest.mark.parametrize("split", range(len(STATISTICS) + 1))
+def test_q19_ranks_bids(split):
+    rows = run(q19.build(), "q19", statistics()[:split], statistics()[split:])
+    last = {(row["auction"], row["rank_number"]): row["price"] for row in rows}
+    assert last == {
+        (1000, 1): 10000,
+        (1000, 2): 9999,
+        (1000, 3): 50,
+        (1000, 4): 20,
+        (1001, 1): 1000000,
+        (1001, 2): 999999,
+    }
+
+
+@pytest.mark.parametrize(
+    ("channel", "url", "channel_id"),
+    [
+        ("channel-42", "https://www.nexmark.com/a/b/c/item.htm?query=1&channel_id=42", "42"),
+        ("channel-42", "https://www.nexmark.com/a/b/c/item.htm?query=1&channel_id=42&more=1", "42"),
+        ("channel-7", "https://www.nexmark.com/a/b/c/item.htm?query=1", None),
+        ("channel-7", "https://www.nexmark.com/a/b/c/item.htm?query=1&old_channel_id=42", None),
+        ("channel-7", "channel_id=5", "5"),
+        ("Google", "https://www.nexmark.com/a/b/c/item.htm?query=1", "1"),
+    ],
+)
+def test_q21_finds_the_channel_id(channel, url, channel_id):
+    rows = run(q21.build(), "q21", [bid(channel=channel, url=url)])
+    assert [row["channel_id"] for row in rows] == ([] if channel_id is None else [channel_id])
+
+
 @pytest.mark.parametrize(("price", "band"), [(9_999, 0), (10_000, 1), (999_999, 1), (1_000_000, 2)])
 def test_map_map_converts_and_sorts_into_bands(price, band):
     assert run(map_map.build(), "map-map", [bid(price=price), PERSON]) == [
@@ -148,7 +357,9 @@ def test_every_output_of_key_count_can_be_checked_when_each_bid_gives_one(genera
     assert sorted(row["sched_ms"] for row in rows) == sorted(event["sched_ms"] for event in bids)
 
 
-@pytest.mark.parametrize("module", [key_count, map_map, q0, q1, q2, q22])
+@pytest.mark.parametrize(
+    "module", [key_count, map_map, q0, q1, q2, q3, q4, q9, q13, q14, q15, q16, q17, q18, q19, q20, q21, q22]
+)
 def test_every_query_says_what_it_does_and_carries_the_emit_time(module):
     assert module.__doc__
     plan = module.query.plan()

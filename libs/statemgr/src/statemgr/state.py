@@ -103,6 +103,11 @@ class TaskState:
             raise LookupError(f"task {self.task} has no table {name!r}; its tables: {names}") from None
 
     @property
+    def complete(self) -> bool:
+        """Whether no entry is with a former owner any more."""
+        return not isinstance(self._store, LayeredStore) or self._store.complete
+
+    @property
     def dirty_entries(self) -> int:
         """Entries changed since the last apply, over all tables; the runtime commits before they become too many."""
         return sum(table.dirty_entries for table in self._tables.values())
@@ -126,7 +131,7 @@ class TaskState:
             LookupError: there is no such table.
         """
         store = self._store
-        if not isinstance(store, LayeredStore) or store.complete:
+        if not isinstance(store, LayeredStore) or self.complete:
             return []
         owner = self.table(table)
         wanted = owner.uncached(keys)

@@ -15,7 +15,7 @@ that offset, and the ones behind it are met once more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 NEVER = -(2**62)
 """Watermark before any mark: nothing is late, nothing may be closed."""
@@ -54,6 +54,27 @@ class Watermarks:
     def out(self) -> int:
         """The watermark that was sent on last."""
         return self._out
+
+    @property
+    def idle(self) -> bool:
+        """Whether all upstream tasks have said that they have nothing for now."""
+        return all(mark == IDLE for name, mark in self._now.items() if name != REACHED)
+
+    def copy(self) -> Watermarks:
+        """One of its own that stands where this one does; for looking ahead."""
+        other = Watermarks(())
+        other._out, other._now = self._out, self._now
+        return other
+
+    def expect(self, upstream: str, tasks: Sequence[str]) -> None:
+        """What was held for by one name so far is these upstream tasks; nothing happens if that is known, or if none.
+
+        For inputs of which only the marks tell how many tasks write to them.
+        """
+        if tasks and upstream in self._now:
+            known = dict.fromkeys(tasks, NEVER) | self._now
+            del known[upstream]
+            self._now = known
 
     def mark(self, upstream: str, mark_ms: int, topic: str, offset: int) -> None:
         """An upstream task says that it sends nothing before ``mark_ms`` any more; :data:`IDLE`: nothing at all.

@@ -1,8 +1,8 @@
 """Compares what a query put out, and the state it left, with the oracle's expectation.
 
 What "the same" means: append outputs are equal as multisets; of an update stream the last value per key is equal
-and each key's outputs are a strictly advancing part of the serial run's; the state has each key once, with the
-expected value. With at-least-once, outputs may repeat, but none may be missing or wrong.
+and each key's outputs are a strictly advancing part of the serial run's, where they are counts; the state has each key
+once, with the expected value. With at-least-once, outputs may repeat, but none may be missing or wrong.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from loadgen.errors import OptionError
-from loadgen.oracle.expectations import BIDS_SQL, QUERIES, Query
+from loadgen.oracle.expectations import QUERIES, VIEWS, Query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,8 +38,8 @@ class VerifyResult:
         what: `outputs` or `state`.
         input_events: Records in the input.
         unreadable_events: Those among them that are no events; a service drops or diverts them.
-        expected: Rows expected (for counts: keys).
-        actual: Rows found (for counts: outputs).
+        expected: Rows expected (for counts and upserts: keys).
+        actual: Rows found (for counts: outputs; for upserts: keys).
         faults: Kind of mismatch → number.
         samples: Up to `MAX_SAMPLES` mismatches in full.
     """
@@ -116,10 +116,13 @@ def verify_outputs(
         f"from_json(CAST(value AS STRING), '{query.output_schema}') AS row",
     )
     actual = parsed.select("record_key", "partition", "offset", "row.*")
-    if query.kind == "counts":
-        compared = _compare_counts(spark, wanted.rows, actual, emit, guarantee)
-    else:
-        compared = _compare_rows(spark, wanted.rows, actual.drop("record_key", "partition", "offset"), guarantee)
+    match query.kind:
+        case "counts":
+            compared = _compare_counts(spark, wanted.rows, actual, emit, guarantee)
+        case "upserts":
+            compared = _compare_rows(spark, wanted.rows, _last_of_each(spark, query, actual), "exactly_once")
+        case "rows":
+            compared = _compare_rows(spark, wanted.rows, actual.drop(*_POSITION), guarantee)
     return _result(query.name, "outputs", wanted, compared)
 
 
@@ -170,8 +173,24 @@ def _expect(spark: SparkSession, query: Query, input_records: DataFrame) -> _Exp
     events = parsed.select("e.*").persist()
     total, unreadable = events.selectExpr("COUNT(*)", "COUNT_IF(type IS NULL)").collect()[0]
     events.createOrReplaceTempView("events")
-    spark.sql(BIDS_SQL).createOrReplaceTempView("bids")
+    for view, kind in VIEWS.items():
+        events.where(events["type"] == kind).createOrReplaceTempView(view)
     return _Expectation(events, int(total), int(unreadable), spark.sql(query.sql))
+
+
+_POSITION = ("record_key", "partition", "offset")
+
+
+def _last_of_each(spark: SparkSession, query: Query, actual: DataFrame) -> DataFrame:
+    """The last row of each key; one of each partition, so that a key in several of them is found out."""
+    actual.createOrReplaceTempView("actual_upserts")
+    keys = ", ".join(query.keys)
+    return spark.sql(f"""
+        SELECT * FROM (
+            SELECT *, ROW_NUMBER() OVER (PARTITION BY {keys}, partition ORDER BY offset DESC) AS newest
+            FROM actual_upserts)
+        WHERE newest = 1
+    """).drop(*_POSITION, "newest")  # noqa: S608 - column names of our own
 
 
 def _compare_rows(spark: SparkSession, expected: DataFrame, actual: DataFrame, guarantee: Guarantee) -> DataFrame:

@@ -20,10 +20,14 @@ class RecordingContext:
         ids = [TaskId("stage", partition) for partition in range(tasks)]
         self.tasks = {task.partition: TaskState(task, 0, backend.open(task, 0), tables) for task in ids}
         self.dead: list[tuple[int, bytes, str]] = []
+        self.late_rows = 0
         self.emitted: list[tuple[str, pl.DataFrame]] = []
 
     def dead_letter(self, partition: int, value: bytes, reason: str) -> None:
         self.dead.append((partition, value, reason))
+
+    def late(self, rows: int) -> None:
+        self.late_rows += rows
 
     def emit(self, topic: str, frame: pl.DataFrame) -> None:
         self.emitted.append((topic, frame))

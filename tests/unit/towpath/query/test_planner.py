@@ -1,8 +1,9 @@
 import polars as pl
 import pytest
 
-from towpath.query import GraphError, Query
+from towpath.query import GraphError, Query, QueryError
 from towpath.query.plan import Edge, Format
+from towpath.testing import StageDriver
 
 SCHEMA = {"type": pl.String, "auction": pl.Int64, "price": pl.Int64, "url": pl.String}
 
@@ -216,11 +217,75 @@ def test_two_edges_with_one_topic_name_are_refused():
         query.plan()
 
 
-def test_a_branch_inside_a_stage_is_refused_with_the_remedy(query, events):
-    events.filter(pl.col("price") > 5).sink("dear")
-    events.filter(pl.col("price") <= 5).sink("cheap")
-    with pytest.raises(GraphError, match=r"branches after 'its input' into 2 ways.*\.forward\(\)\.stage"):
+def test_a_stage_that_branches_runs_each_branch_for_its_output_alone(query, events):
+    cheap = events.with_columns(half=pl.col("price") // 2).filter(pl.col("price") <= 5)
+    cheap.select("half").sink("cheap")
+    cheap.filter(pl.col("half") == 0).select("url").sink("free")
+    events.filter(pl.col("price") > 5).select("price").sink("dear")
+    (stage,) = query.plan().stages
+    assert stage.operators == ()
+    assert {output.topic: [[step.name for step in way] for way in output.ways] for output in stage.outputs} == {
+        "cheap": [["with_columns", "filter", "select"]],
+        "free": [["with_columns", "filter", "filter", "select"]],
+        "dear": [["filter", "select"]],
+    }
+    driver = StageDriver(query)
+    driver.pipe("events", [{"auction": 1, "price": price, "url": f"u{price}"} for price in (1, 5, 6)])
+    driver.run_until_idle()
+    assert [row["half"] for row in driver.rows("cheap")] == [0, 2]
+    assert [row["url"] for row in driver.rows("free")] == ["u1"]
+    assert [row["price"] for row in driver.rows("dear")] == [6]
+    driver.close()
+
+
+def test_a_branch_with_state_is_refused_with_the_remedy(query):
+    keyed = query.source("keyed", schema=SCHEMA, keyed_by="auction")
+    keyed.key_by("auction").count().sink("counts")
+    keyed.filter(pl.col("price") <= 5).sink("cheap")
+    with pytest.raises(GraphError, match=r"branches before 'count', which keeps state.*\.forward\(\)\.stage"):
         query.plan()
+
+
+def test_a_branch_that_ends_nowhere_is_refused(query, events):
+    events.filter(pl.col("price") > 5).sink("dear")
+    events.filter(pl.col("price") <= 5)
+    with pytest.raises(GraphError, match="branches, and the rows behind 'filter' go nowhere"):
+        query.plan()
+
+
+def test_branches_of_a_stage_that_come_together_again_share_a_topic(query, events):
+    cheap = events.filter(pl.col("price") <= 5).select("auction", "price")
+    dear = events.filter(pl.col("price") > 100).select("auction", price=pl.col("price") // 100)
+    cheap.union(dear).key_by("auction").stage("both").count().sink("out")
+    plan = query.plan()
+    assert [item.topic for item in plan.stage("both").inputs] == ["app.source-both"]
+    (output,) = plan.stage("source").outputs
+    assert [[step.name for step in way] for way in output.ways] == [
+        ["filter", "select", "require_key", "keep"],
+        ["filter", "select", "require_key", "keep"],
+    ]
+
+
+def test_streams_of_several_sources_come_together_in_a_stage():
+    query = Query("app", partitions=2)
+    one = query.source("one", schema=SCHEMA, stage="first")
+    two = query.source("two", schema=SCHEMA, stage="second")
+    one.union(two).key_by("auction").stage("both").count().sink("out")
+    assert [item.topic for item in query.plan().stage("both").inputs] == ["app.first-both", "app.second-both"]
+    driver = StageDriver(query)
+    driver.pipe("one", [{"auction": 1}, {"auction": 2}])
+    driver.pipe("two", [{"auction": 1}])
+    driver.run_until_idle()
+    assert {row["auction"]: row["count"] for row in driver.rows("out")} == {1: 2, 2: 1}
+    driver.close()
+
+
+def test_streams_that_come_together_must_have_the_same_columns(query, events):
+    other = events.select("auction")
+    with pytest.raises(QueryError, match=r"stage 'both' would read rows with different columns.*select the same"):
+        events.union(other).random().stage("both")
+    with pytest.raises(GraphError, match="streams of two queries"):
+        events.union(Query("other").source("events", schema=SCHEMA)).stage("both")
 
 
 def test_a_branch_by_edges_writes_every_edge(query, events):

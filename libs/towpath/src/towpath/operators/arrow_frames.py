@@ -25,6 +25,7 @@ import polars as pl
 from statemgr.errors import CodecError, RecordTooLargeError
 from towpath.errors import StageStoppedError
 from towpath.operators.json_decode import Decoded, Poison
+from towpath.operators.marks import Marks, decode_marks
 from towpath.query.plan import EVENTS, PARTITION, ROWS, SCHED, SCHED_NEWEST
 
 MAGIC = b"TPA1"
@@ -89,17 +90,22 @@ class ArrowDecoder:
         """
         frames: list[pl.DataFrame] = []
         bad: list[Poison] = []
+        marks: dict[int, Marks] = {}
         rows = np.zeros(len(values), np.int64)
         for index, value in enumerate(values):
             try:
-                frame = decode_frame(value)
+                found = decode_marks(value)
+                frame = self._empty if found is not None else decode_frame(value)
             except CodecError as error:
                 bad.append(Poison(index, str(error)))
-            else:
-                self._check(frame)
-                rows[index] = frame.height
-                frames.append(frame)
-        return Decoded(pl.concat(frames, how="diagonal") if frames else self._empty, rows, bad)
+                continue
+            if found is not None:
+                marks[index] = found
+                continue
+            self._check(frame)
+            rows[index] = frame.height
+            frames.append(frame)
+        return Decoded(pl.concat(frames, how="diagonal") if frames else self._empty, rows, bad, marks)
 
     def _check(self, frame: pl.DataFrame) -> None:
         expected = {**self._schema, **{name: dtype for name, dtype in _OPTIONAL.items() if name in frame.schema}}

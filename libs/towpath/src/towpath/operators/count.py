@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import polars as pl
 
+from towpath.operators.blocks import blocks
 from towpath.operators.combine import Combine
 from towpath.operators.keys import key_bytes
 from towpath.operators.weights import emit_times, events, newest, weight
@@ -62,7 +62,7 @@ class KeyedCount:
         keys = key_bytes(groups, self._keys)
         added = groups.get_column(_ADDED).to_list()
         bases: list[int] = []
-        for partition, size in _blocks(groups):
+        for partition, size in blocks(groups):
             block = slice(len(bases), len(bases) + size)
             table = context.tasks[partition].table(self.state_table)
             before = [value or 0 for value in table.get_many(keys[block])]
@@ -79,9 +79,3 @@ class KeyedCount:
             own.append(newest(frame).alias(SCHED_NEWEST))
         rows = frame.with_columns(own)
         return rows.join(groups.select(*group, _BASE), on=group, how="left", maintain_order="left")
-
-
-def _blocks(groups: pl.DataFrame) -> list[tuple[int, int]]:
-    """Partition and number of groups of each task, in order."""
-    partitions, counts = np.unique(groups.get_column(PARTITION).to_numpy(), return_counts=True)
-    return list(zip(partitions.tolist(), counts.tolist(), strict=True))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -22,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from towpath.operators.marks import Marks
 from towpath.query.plan import SCHED
 from towpath_native import WHY_NOT
 from towpath_native.cells import Cells
@@ -58,11 +60,13 @@ class Decoded(NamedTuple):
         rows: int64 array with the number of rows of each record; 0 for a poison record. ``numpy.repeat(partitions,
             rows)`` is the partition of each row.
         bad: the poison records, in order.
+        marks: place → watermarks that the record holds instead of rows.
     """
 
     frame: pl.DataFrame
     rows: npt.NDArray[np.int64]
     bad: list[Poison]
+    marks: Mapping[int, Marks] = MappingProxyType({})
 
 
 def python_type(dtype: Any) -> Any:

@@ -80,6 +80,17 @@ class MapBatches:
         return self._function(frame)
 
 
+class Explode:
+    """A row for each element of a list; none for an empty list or null."""
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+
+    def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:  # noqa: ARG002
+        """Rows → a row for each element."""
+        return frame.filter(pl.col(self._column).list.len() > 0).explode(self._column)
+
+
 class RequireKey:
     """Sends rows whose key is null to the dead-letter topic: they belong to no task of a keyed stage."""
 

@@ -1,5 +1,6 @@
 """How queries are written and planned."""
 
+from towpath.query import agg
 from towpath.query.builder import DEFAULT_PARTITIONS, Query
 from towpath.query.errors import (
     BatchDependentError,
@@ -11,7 +12,8 @@ from towpath.query.errors import (
 )
 from towpath.query.loading import load_query
 from towpath.query.render import render_json, render_mermaid, render_text
-from towpath.query.streams import EdgeTo, KeyedStream, Stream
+from towpath.query.streams import EdgeTo, KeyedStream, MergedStreams, Stream, WindowedStream
+from towpath.query.windows import Window, hopping, tumbling
 
 __all__ = [
     "DEFAULT_PARTITIONS",
@@ -20,13 +22,19 @@ __all__ = [
     "EdgeTo",
     "GraphError",
     "KeyedStream",
+    "MergedStreams",
     "Query",
     "QueryError",
     "QueryLoadError",
     "Stream",
     "UnknownColumnError",
+    "Window",
+    "WindowedStream",
+    "agg",
+    "hopping",
     "load_query",
     "render_json",
     "render_mermaid",
     "render_text",
+    "tumbling",
 ]

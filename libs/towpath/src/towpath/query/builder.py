@@ -21,18 +21,26 @@ from typing import Any
 import polars as pl
 
 from towpath.operators.json_decode import python_type
-from towpath.query.check import check_key, check_names
+from towpath.query.check import Schema, check_key, check_names, unknown_column
 from towpath.query.errors import ColumnTypeError, QueryError
 from towpath.query.graph import Graph, Source
 from towpath.query.names import check_app, check_topic
 from towpath.query.place import Place, stage_options
-from towpath.query.plan import PARTITION, SCHED, QueryPlan
+from towpath.query.plan import PARTITION, SCHED, EventTime, QueryPlan
 from towpath.query.planner import plan_graph
-from towpath.query.streams import Columns, Stream, column_names
+from towpath.query.reductions import Columns, column_names
+from towpath.query.streams import Stream
 
 DEFAULT_PARTITIONS = 8
 """Partitions of the topics that Towpath makes, and so tasks of a keyed stage: the most replicas that share its work.
 Eight divides evenly over 1, 2, 4 and 8 replicas, and keeps a commit over all of them under 10 ms."""
+
+
+DEFAULT_LAG_MS = 4_000
+"""As NEXMark's published queries have it."""
+
+DEFAULT_IDLE_S = 10.0
+"""Long for a partition that has rows, short for people who wait for a window."""
 
 
 class Query:
@@ -63,6 +71,9 @@ class Query:
         emit_time: str | None = None,
         keyed_by: Columns = (),
         key_column: str | None = None,
+        event_time: str | None = None,
+        lag_ms: int = DEFAULT_LAG_MS,
+        idle_s: float = DEFAULT_IDLE_S,
         stage: str = "source",
         parallelism: int = 1,
         backend: str = "rocksdb",
@@ -77,6 +88,9 @@ class Query:
             keyed_by: columns by whose text (Java's murmur2) the topic is partitioned already; a keyed step on them then
                 needs no shuffle.
             key_column: column that gets the record's key as text.
+            event_time: column with the event time in ms since the epoch (Int64), for windows.
+            lag_ms: rows of a partition come at most so much later than the newest one: the watermark is behind by that.
+            idle_s: a partition from which nothing has come for so long is not waited for.
             stage: name of the stage that reads the topic.
             parallelism: replicas of that stage.
             backend: where a keyed step in this stage keeps its state, ``rocksdb`` or ``memory``.
@@ -98,9 +112,10 @@ class Query:
         keys = column_names(keyed_by)
         if keys:
             check_key(keys, columns, f"{place}, keyed_by")
+        time = None if event_time is None else _event_time(columns, event_time, lag_ms, idle_s, place)
         full = {**columns, PARTITION: pl.Int32(), **({SCHED: pl.Int64()} if emit_time else {})}
         options = stage_options(stage, parallelism, backend)
-        node = self._graph.add(Source(topic, full, options, emit_time, key_column))
+        node = self._graph.add(Source(topic, full, options, emit_time, key_column, time))
         return Stream(Place(self._graph, node, keys))
 
     def plan(self) -> QueryPlan:
@@ -110,3 +125,13 @@ class Query:
             GraphError: a branch has no sink, a name is used twice, or the like.
         """
         return plan_graph(self._graph, self.app, self.description)
+
+
+def _event_time(columns: Schema, column: str, lag_ms: int, idle_s: float, place: str) -> EventTime:
+    if column not in columns:
+        raise unknown_column(column, columns, f"{place}, event_time")
+    if columns[column] != pl.Int64:
+        raise ColumnTypeError(f"{place}, event_time: {column!r} is {columns[column]}, not Int64, in ms since the epoch")
+    if lag_ms < 0 or idle_s <= 0:
+        raise QueryError(f"{place}: lag_ms={lag_ms}, idle_s={idle_s:g}, but neither can be negative, nor idle_s 0")
+    return EventTime(column, lag_ms, idle_s)

@@ -10,10 +10,15 @@ import polars as pl
 
 from statemgr.state import TaskState
 from towpath.operators.keys import is_key_type
+from towpath.operators.timed import Timed
 from towpath.query.errors import BatchDependentError, ColumnTypeError, QueryError, UnknownColumnError, nearest
-from towpath.query.plan import PARTITION, RESERVED_PREFIX, Operator
+from towpath.query.plan import EVENTS, PARTITION, RESERVED_PREFIX, SCHED, SCHED_NEWEST, Operator
 
 Schema = Mapping[str, Any]
+
+
+_OF_EVENTS = (SCHED, SCHED_NEWEST, EVENTS)
+"""What rows have of the events behind them; rows that a timer makes have none."""
 
 
 class PlanTimeContext:
@@ -25,6 +30,9 @@ class PlanTimeContext:
         return {}
 
     def dead_letter(self, partition: int, value: bytes, reason: str) -> None:
+        """Never called, since there are no rows."""
+
+    def late(self, rows: int) -> None:
         """Never called, since there are no rows."""
 
     def emit(self, topic: str, frame: pl.DataFrame) -> None:
@@ -58,7 +66,8 @@ def resulting_schema(operator: Operator, schema: Schema, place: str) -> dict[str
         raise ColumnTypeError(f"{place} does not fit the columns {_described(schema)}: {_first_line(error)}") from error
     if not isinstance(result, pl.DataFrame):
         raise QueryError(f"{place} returned {type(result).__name__}; it must return a polars.DataFrame")
-    _check_reserved(schema, result.schema, place)
+    without = _OF_EVENTS if isinstance(operator, Timed) else ()
+    _check_reserved({name: schema[name] for name in schema if name not in without}, result.schema, place)
     return dict(result.schema)
 
 

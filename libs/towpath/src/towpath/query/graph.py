@@ -2,8 +2,8 @@
 
 ::
 
-    Source ──▶ Step ──▶ … ──▶ Cut ──▶ Step ──▶ … ──▶ Sink
-    (begins a stage)          (begins a stage)       (ends one)
+    Source ──▶ Step ──▶ … ──▶ Cut ──▶ Step ─┬▶ Step ──▶ Sink
+    (begins a stage)          (begins one)  └▶ Step ──▶ Cut ──▶ …
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from towpath.query.plan import Edge
+from towpath.query.plan import Edge, EventTime
 from towpath.query.steps import Step
 
 BACKENDS = ("rocksdb", "memory")
@@ -36,6 +36,7 @@ class Source:
     options: StageOptions
     emit_time: str | None
     key_column: str | None
+    event_time: EventTime | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +50,9 @@ class Apply:
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """An edge between two stages; begins a stage."""
+    """Edges to a stage, which begins there; ``schema`` is that of each parent."""
 
-    parent: Node
+    parents: tuple[Node, ...]
     edge: Edge
     keys: tuple[str, ...]
     options: StageOptions
@@ -95,8 +96,12 @@ class Graph:
 
     def consumers(self, node: Node) -> list[Apply | Cut | Sink]:
         """What reads the node's rows."""
-        inner = [other for other in self.nodes if not isinstance(other, Source) and other.parent is node]
+        inner = [other for other in self.nodes if not isinstance(other, Source) and _reads(other, node)]
         return [*inner, *(sink for sink in self.sinks if sink.parent is node)]
+
+
+def _reads(reader: Apply | Cut, node: Node) -> bool:
+    return any(parent is node for parent in reader.parents) if isinstance(reader, Cut) else reader.parent is node
 
 
 def head_of(node: Node) -> Head:
@@ -104,3 +109,14 @@ def head_of(node: Node) -> Head:
     while isinstance(node, Apply):
         node = node.parent
     return node
+
+
+def sources_of(node: Node) -> list[Source]:
+    """The sources whose rows come to a node."""
+    match node:
+        case Source():
+            return [node]
+        case Apply():
+            return sources_of(node.parent)
+        case Cut():
+            return list(dict.fromkeys(source for parent in node.parents for source in sources_of(parent)))

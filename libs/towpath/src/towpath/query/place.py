@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from towpath.query.check import resulting_schema
-from towpath.query.errors import GraphError, nearest
+from towpath.query.check import resulting_schema, visible
+from towpath.query.errors import GraphError, QueryError, nearest
 from towpath.query.graph import BACKENDS, Apply, Cut, Graph, Node, StageOptions, head_of
 from towpath.query.names import check_stage
 from towpath.query.plan import Edge
@@ -58,10 +58,37 @@ class Place:
         node = self.graph.add(Apply(self.node, step, schema))
         return Place(self.graph, node, self.placed_by if step.keeps(self.placed_by) else ())
 
-    def cut(self, edge: Edge, keys: Collection[str], options: StageOptions, partitions: int | None) -> Place:
-        """Begin a stage at the other end of an edge."""
-        node = self.graph.add(Cut(self.node, edge, tuple(keys), options, partitions, self.schema))
-        return Place(self.graph, node, self.placed_by if edge is Edge.FORWARD else tuple(keys))
+
+def cut(
+    places: Sequence[Place], edge: Edge, keys: Collection[str], options: StageOptions, partitions: int | None
+) -> Place:
+    """Begin a stage at the other end of edges.
+
+    Raises:
+        GraphError: they belong to different queries.
+        QueryError: their columns differ.
+    """
+    first = places[0]
+    schema = dict(first.schema)
+    for place in places[1:]:
+        if place.graph is not first.graph:
+            raise GraphError(f"stage {options.name!r} would read streams of two queries: a stream belongs to one query")
+        if {name: place.schema[name] for name in visible(place.schema)} != {
+            name: first.schema[name] for name in visible(first.schema)
+        }:
+            raise QueryError(
+                f"stage {options.name!r} would read rows with different columns: {_listed(first.schema)} of stage "
+                f"{first.stage!r}, {_listed(place.schema)} of stage {place.stage!r}; select the same ones in each"
+            )
+        schema |= place.schema
+    node = first.graph.add(Cut(tuple(place.node for place in places), edge, tuple(keys), options, partitions, schema))
+    alike = {place.placed_by for place in places}
+    kept = alike.pop() if len(alike) == 1 else ()
+    return Place(first.graph, node, kept if edge is Edge.FORWARD else tuple(keys))
+
+
+def _listed(schema: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {schema[name]}" for name in visible(schema))
 
 
 def stage_options(name: str, parallelism: int, backend: str) -> StageOptions:

@@ -15,6 +15,7 @@ Rows travel in Polars frames. Besides the columns of the schema a frame carries 
 ``__sched_newest_ms``     Int64    newest intended emit time (absent: equal to ``__sched_ms``)
 ``__events``              Int64    number of source events behind the row (absent: ``__rows``)
 ``__rows``                Int64    number of rows that were merged into it before an edge (absent: 1)
+``__watermark``           Int64    the task's watermark when the row came; only on the way to windows
 ========================  =======  ====================================================================
 
 While a task's state is on its way, ``__partition`` holds the row's number in the batch up to the keyed operator (see
@@ -40,6 +41,7 @@ SCHED = "__sched_ms"
 SCHED_NEWEST = "__sched_newest_ms"
 EVENTS = "__events"
 ROWS = "__rows"
+WATERMARK = "__watermark"
 RESERVED_PREFIX = "__"
 
 
@@ -86,6 +88,10 @@ class OperatorContext(Protocol):
         """Report a row that can't be processed; it goes to the dead-letter topic with the batch's transaction."""
         ...
 
+    def late(self, rows: int) -> None:
+        """Count rows that came after the windows that they belong to were closed."""
+        ...
+
     def emit(self, topic: str, frame: pl.DataFrame) -> None:
         """Write rows to the output of that topic, besides those that the stage's last operator returns.
 
@@ -115,6 +121,21 @@ class OperatorPlan:
 
 
 @dataclass(frozen=True)
+class EventTime:
+    """How event time comes from the rows of a source.
+
+    Attributes:
+        column: event time in ms since the epoch (Int64).
+        lag_ms: rows of a partition come at most so much later than the newest one; the watermark is behind by that.
+        idle_s: a partition from which nothing has come for so long holds nobody's watermark.
+    """
+
+    column: str
+    lag_ms: int
+    idle_s: float
+
+
+@dataclass(frozen=True)
 class InputPlan:
     """A topic that a stage reads.
 
@@ -126,6 +147,7 @@ class InputPlan:
         partitions: partition count if Towpath makes the topic; None for a source topic, which must exist.
         emit_time: JSON field with the intended emit time in ms, or None.
         key_column: name of a column that receives the record's key as text, or None.
+        event_time: where event time comes from; None for inner edges, on which watermarks travel, and without it.
     """
 
     topic: str
@@ -134,6 +156,7 @@ class InputPlan:
     partitions: int | None = None
     emit_time: str | None = None
     key_column: str | None = None
+    event_time: EventTime | None = None
 
 
 @dataclass(frozen=True)
@@ -149,6 +172,8 @@ class OutputPlan:
             (forward edges), or the topic must exist (topics that Towpath does not make).
         inner: whether only Towpath reads it.
         default: whether it gets the rows that the last operator returns; otherwise only what is emitted to it.
+        ways: stateless operators that these rows go through for this topic alone, one after the other where there are
+            several; a topic gets the rows of each way.
     """
 
     topic: str
@@ -158,11 +183,15 @@ class OutputPlan:
     partitions: int | None = None
     inner: bool = True
     default: bool = True
+    ways: tuple[tuple[OperatorPlan, ...], ...] = ((),)
 
 
 @dataclass(frozen=True)
 class StagePlan:
-    """One operator stage, which runs as a service of its own with N replicas."""
+    """One operator stage, which runs as a service of its own with N replicas.
+
+    ``event_time``: whether watermarks come with its input, and go on with its inner edges.
+    """
 
     app: str
     name: str
@@ -172,6 +201,7 @@ class StagePlan:
     tables: tuple[TableSpec[Any], ...] = ()
     parallelism: int = 1
     backend: str = "rocksdb"
+    event_time: bool = False
 
     @property
     def stateful(self) -> bool:

@@ -69,6 +69,7 @@ def _describe_stage(stage: StagePlan) -> dict[str, Any]:
                 "key": list(output.key),
                 "partitions": output.partitions,
                 "inner": output.inner,
+                "ways": [[operator.name for operator in way] for way in output.ways],
             }
             for output in stage.outputs
         ],
@@ -81,7 +82,7 @@ def _stage_lines(stage: StagePlan) -> list[str]:
     lines.append(f"    does    {' → '.join(operator.name for operator in stage.operators) or 'pass through'}")
     if stage.stateful:
         lines.append(f"    keeps   {', '.join(table.name for table in stage.tables)} ({stage.backend})")
-    return lines + [f"    writes  {_output(output)}" for output in stage.outputs]
+    return lines + [f"    writes  {_output(output)}{_ways(output)}" for output in stage.outputs]
 
 
 def _input(source: InputPlan) -> str:
@@ -92,6 +93,12 @@ def _input(source: InputPlan) -> str:
 def _output(output: OutputPlan) -> str:
     partitions = f", {output.partitions} partitions" if output.partitions else ""
     return f"{output.topic} ({output.format.value}) {_routing(output)}{partitions}"
+
+
+def _ways(output: OutputPlan) -> str:
+    """What rows go through for this output alone; empty if nothing."""
+    named = [" → ".join(operator.name for operator in way) for way in output.ways]
+    return f", after {' and '.join(name or 'all' for name in named)}" if any(named) else ""
 
 
 def _routing(output: OutputPlan) -> str:

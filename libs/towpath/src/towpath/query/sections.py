@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from statemgr import layout
@@ -16,12 +16,20 @@ Exit = Cut | Sink
 
 
 @dataclass(frozen=True)
+class Way:
+    """From where a stage branches, or ends, to one of its edges or sinks: steps that only these rows go through."""
+
+    steps: tuple[Apply, ...]
+    exit: Exit
+
+
+@dataclass(frozen=True)
 class Section:
-    """A stage before planning: where it begins, its steps, and the edges and sinks at its end."""
+    """A stage before planning: where it begins, the steps of all rows, and the ways on from there."""
 
     head: Head
     steps: tuple[Apply, ...]
-    exits: tuple[Exit, ...]
+    ways: tuple[Way, ...]
 
     @property
     def name(self) -> str:
@@ -30,15 +38,24 @@ class Section:
 
     @property
     def schema(self) -> Schema:
-        """Columns at its end."""
+        """Columns where the ways begin."""
         return (self.steps[-1] if self.steps else self.head).schema
+
+    @property
+    def exits(self) -> tuple[Exit, ...]:
+        """Edges and sinks, each once, even if several ways lead to it."""
+        return tuple(dict.fromkeys(way.exit for way in self.ways))
+
+    def ways_to(self, exit_: Exit) -> tuple[Way, ...]:
+        """The ways that lead to an edge or sink."""
+        return tuple(way for way in self.ways if way.exit is exit_)
 
 
 def cut_graph(graph: Graph, app: str) -> list[Section]:
     """The stages in topological order, checked.
 
     Raises:
-        GraphError: no source or sink, a branch without a sink, a branch inside a stage, a name or topic used twice, a
+        GraphError: no source or sink, a branch without a sink, state in a branch, a name or topic used twice, a
             topic that is read and written, too many tables.
     """
     if not graph.nodes:
@@ -53,34 +70,50 @@ def cut_graph(graph: Graph, app: str) -> list[Section]:
     return sections
 
 
-def output_topic(exit_: Exit, app: str) -> str:
-    """Topic that the edge or sink writes."""
-    if isinstance(exit_, Sink):
-        return exit_.topic
-    return layout.edge_topic(app, head_of(exit_.parent).options.name, exit_.options.name)
+def output_topic(exit_: Exit, stage: str, app: str) -> str:
+    """Topic that a stage writes for an edge or sink."""
+    return exit_.topic if isinstance(exit_, Sink) else layout.edge_topic(app, stage, exit_.options.name)
+
+
+def input_topics(cut: Cut, app: str) -> list[str]:
+    """Topics that the stage behind these edges reads."""
+    return list(dict.fromkeys(output_topic(cut, head_of(parent).options.name, app) for parent in cut.parents))
 
 
 def _section(graph: Graph, head: Head) -> Section:
     node: Node = head
     steps: list[Apply] = []
     while True:
-        consumers = graph.consumers(node)
-        exits = tuple(consumer for consumer in consumers if not isinstance(consumer, Apply))
-        if len(exits) == len(consumers):
-            return Section(head, tuple(steps), exits)
-        if len(consumers) > 1:
+        match graph.consumers(node):
+            case [Apply() as only]:
+                node = only
+                steps.append(only)
+            case _:
+                return Section(head, tuple(steps), tuple(_ways(graph, node, (), head)))
+
+
+def _ways(graph: Graph, node: Node, steps: tuple[Apply, ...], head: Head) -> Iterator[Way]:
+    consumers = graph.consumers(node)
+    if not consumers and steps:
+        raise GraphError(
+            f"stage {head.options.name!r} branches, and the rows behind {steps[-1].step.name!r} go nowhere: end each "
+            "branch with .sink('topic') or an edge"
+        )
+    for consumer in consumers:
+        if not isinstance(consumer, Apply):
+            yield Way(steps, consumer)
+        elif consumer.step.tables:
             raise GraphError(
-                f"stage {head.options.name!r} branches after {steps[-1].step.name if steps else 'its input'!r} into "
-                f"{len(consumers)} ways: begin each of them with an edge to a stage of its own, "
-                "for example .forward().stage('…')"
+                f"stage {head.options.name!r} branches before {consumer.step.name!r}, which keeps state: begin that "
+                "branch with an edge to a stage of its own, for example .forward().stage('…')"
             )
-        (node,) = (consumer for consumer in consumers if isinstance(consumer, Apply))
-        steps.append(node)
+        else:
+            yield from _ways(graph, consumer, (*steps, consumer), head)
 
 
 def _check_section(section: Section) -> None:
     name = section.name
-    if not section.exits:
+    if not section.ways:
         raise GraphError(f"the rows of stage {name!r} go nowhere: end it with .sink('topic') or an edge")
     tables = [table.name for apply in section.steps for table in apply.step.tables]
     _check_unique(tables, f"stage {name!r} has two tables named {{}}: give one step another name")
@@ -89,7 +122,7 @@ def _check_section(section: Section) -> None:
 
 
 def _check_topics(sections: list[Section], app: str) -> None:
-    written = [output_topic(exit_, app) for section in sections for exit_ in section.exits]
+    written = [output_topic(exit_, section.name, app) for section in sections for exit_ in section.exits]
     written += [layout.changelog_topic(app, section.name) for section in sections] + [layout.dead_letter_topic(app)]
     _check_unique(written, "two parts of the query write to topic {}: give one another name")
     read = {section.head.topic for section in sections if isinstance(section.head, Source)}

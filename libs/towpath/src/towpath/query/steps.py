@@ -11,8 +11,12 @@ import polars as pl
 from statemgr.state import json_codec
 from towpath.operators.combine import Combine
 from towpath.operators.count import KeyedCount
+from towpath.operators.keyed_rows import KeyedRows, Reduction
+from towpath.operators.lookup import Lookup
 from towpath.operators.process import KeyedProcess, RowFunction
-from towpath.operators.rows import BatchFunction, Filter, Keep, MapBatches, RequireKey, Select, WithColumns
+from towpath.operators.rows import BatchFunction, Explode, Filter, Keep, MapBatches, RequireKey, Select, WithColumns
+from towpath.operators.windowed_rows import WindowedRows
+from towpath.operators.windows import WINDOW_START, AssignWindows, Window
 from towpath.query.check import Schema, visible
 from towpath.query.plan import Operator, OperatorPlan
 
@@ -65,7 +69,7 @@ class FilterStep:
 
     def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:
         """What is wanted, and what the predicates read."""
-        return set(wanted) | _read(self.predicates, schema)
+        return set(wanted) | read_by(self.predicates, schema)
 
     def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
         """It changes no column."""
@@ -86,7 +90,7 @@ class WithColumnsStep:
 
     def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:
         """What is wanted and comes from before, and what the expressions read."""
-        return (set(wanted) & set(visible(schema))) | _read(self.expressions, schema)
+        return (set(wanted) & set(visible(schema))) | read_by(self.expressions, schema)
 
     def keeps(self, columns: Collection[str]) -> bool:
         """Unless it replaces one of them."""
@@ -107,7 +111,7 @@ class SelectStep:
 
     def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
         """What the expressions read."""
-        return _read(self.expressions, schema)
+        return read_by(self.expressions, schema)
 
     def keeps(self, columns: Collection[str]) -> bool:
         """If it takes them over as they are."""
@@ -134,6 +138,27 @@ class MapBatchesStep:
     def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
         """It can't be known."""
         return False
+
+
+@dataclass(frozen=True)
+class ExplodeStep:
+    """A row for each element of a list."""
+
+    column: str
+    name: str = "explode"
+    tables: tuple[TableUse, ...] = ()
+
+    def make(self) -> Operator:
+        """A new operator."""
+        return Explode(self.column)
+
+    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
+        """What is wanted, and the list."""
+        return set(wanted) | {self.column}
+
+    def keeps(self, columns: Collection[str]) -> bool:
+        """All columns but the list."""
+        return self.column not in columns
 
 
 @dataclass(frozen=True)
@@ -208,6 +233,113 @@ class CountStep:
         return set(self.keys).issuperset(columns)
 
 
+@dataclass(frozen=True, eq=False)
+class LookupStep:
+    """Columns of a table that is part of the query."""
+
+    table: pl.DataFrame
+    on: tuple[str, ...]
+    inner: bool
+    name: str = "lookup"
+    tables: tuple[TableUse, ...] = ()
+
+    def make(self) -> Operator:
+        """A new operator."""
+        return Lookup(self.table, self.on, inner=self.inner)
+
+    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:
+        """What is wanted and comes from before, and the columns that are looked up."""
+        return (set(wanted) & set(visible(schema))) | set(self.on)
+
+    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
+        """It only adds columns."""
+        return True
+
+
+@dataclass(frozen=True)
+class KeyedRowsStep:
+    """A few rows kept per key; ``reads``: columns that they are made of."""
+
+    keys: tuple[str, ...]
+    reduction: Reduction
+    reads: frozenset[str]
+    name: str
+    tables: tuple[TableUse, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", (TableUse(self.name, json_codec(list[list[Any]])),))
+
+    def make(self) -> KeyedRows:
+        """A new operator."""
+        return KeyedRows(self.keys, self.reduction, self.name)
+
+    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
+        """The key, and what is kept."""
+        return set(self.keys) | self.reads
+
+    def keeps(self, columns: Collection[str]) -> bool:
+        """If they are part of the key."""
+        return set(self.keys).issuperset(columns)
+
+
+@dataclass(frozen=True)
+class AssignWindowsStep:
+    """Windows of each row."""
+
+    window: Window
+    on: str
+    name: str = "window"
+    tables: tuple[TableUse, ...] = ()
+
+    def make(self) -> Operator:
+        """A new operator."""
+        return AssignWindows(self.window, self.on)
+
+    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
+        """What is wanted and comes from before, and the event time."""
+        return set(wanted) - {WINDOW_START} | {self.on}
+
+    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
+        """It only adds a column."""
+        return True
+
+
+@dataclass(frozen=True)
+class WindowedRowsStep:
+    """A few rows kept per key and window.
+
+    Attributes:
+        keys: key column → Polars type.
+        window: of event time.
+        reduction: what is kept.
+        columns: kept columns → Polars type.
+        reads: columns that they are made of.
+    """
+
+    keys: Schema
+    window: Window
+    reduction: Reduction
+    columns: Schema
+    reads: frozenset[str]
+    name: str
+    tables: tuple[TableUse, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", (TableUse(self.name, json_codec(list[list[Any]])),))
+
+    def make(self) -> Operator:
+        """A new operator."""
+        return WindowedRows(self.keys, self.window, self.reduction, self.columns, self.name)
+
+    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
+        """The key and the window, and what is kept."""
+        return {*self.keys, WINDOW_START} | self.reads
+
+    def keeps(self, columns: Collection[str]) -> bool:
+        """If they are part of the key."""
+        return set(self.keys).issuperset(columns)
+
+
 @dataclass(frozen=True)
 class ProcessStep:
     """User code for each row, with a value of state for its key."""
@@ -235,7 +367,7 @@ class ProcessStep:
         return False
 
 
-def _read(expressions: Sequence[pl.Expr], schema: Schema) -> set[str]:
+def read_by(expressions: Sequence[pl.Expr], schema: Schema) -> set[str]:
     """Columns that the expressions read; all of them where a wildcard hides which."""
     if not all(_single(expression) for expression in expressions):
         return set(visible(schema))

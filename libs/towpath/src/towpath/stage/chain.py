@@ -23,15 +23,18 @@ from towpath.errors import TowpathError
 from towpath.operators.combine import Combine
 from towpath.operators.json_encode import encode_json
 from towpath.operators.keyed import Keyed
+from towpath.operators.lookup import Lookup
 from towpath.operators.merging import Merging
-from towpath.operators.rows import Filter, Keep, MapBatches, RequireKey, Select, WithColumns
+from towpath.operators.rows import Explode, Filter, Keep, MapBatches, RequireKey, Select, WithColumns
+from towpath.operators.timed import Timed
+from towpath.operators.windows import AssignWindows
 from towpath.query.plan import PARTITION, Operator, StagePlan
 from towpath.stage.metrics import StageMetrics
 
 PASS = "pass"  # noqa: S105 - a name, not a secret
 """Name under which a stage without operators is measured."""
 
-STATELESS = (Combine, Filter, Keep, MapBatches, RequireKey, Select, WithColumns)
+STATELESS = (AssignWindows, Combine, Explode, Filter, Keep, Lookup, MapBatches, RequireKey, Select, WithColumns)
 """Operators that may be given a part of a batch by itself, and again: what they make of it says the same."""
 
 
@@ -73,7 +76,12 @@ class OperatorChain:
         self._operators = [(item.name, item.make()) for item in plan.operators]
         self._gate = gate_of([operator for _, operator in self._operators])
         self._merge = merge_of([operator for _, operator in self._operators])
-        self._defaults = [output.topic for output in plan.outputs if output.default]
+        self._ways = [
+            (output.topic, [(item.name, item.make()) for item in way])
+            for output in plan.outputs
+            if output.default
+            for way in output.ways
+        ]
         self._topics = {output.topic for output in plan.outputs}
         self._dead_letters = dead_letters
         self._metrics = metrics
@@ -103,6 +111,33 @@ class OperatorChain:
     def after_gate(self, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
         """Run the operators from the gate on; result as of :meth:`run`."""
         return self._finish(self._operators[self._gate :], frame)
+
+    @property
+    def judges_lateness(self) -> bool:
+        """Whether some operator has to know the watermark at which each row came."""
+        return any(isinstance(operator, AssignWindows) for _, operator in self._operators)
+
+    def due(self, partition: int) -> int | None:
+        """The earliest timer of a task, in ms of event time; None: there is none."""
+        found = [operator.due(partition, self) for _, operator in self._operators if isinstance(operator, Timed)]
+        return min((each for each in found if each is not None), default=None)
+
+    def close(self, partition: int, watermark_ms: int, most: int) -> list[tuple[str, pl.DataFrame]]:
+        """Let timers of a task go off that the watermark has reached; result as of :meth:`run`.
+
+        Args:
+            partition: of the task.
+            watermark_ms: its watermark.
+            most: about so many entries of state at once.
+        """
+        found: list[tuple[str, pl.DataFrame]] = []
+        for place, (name, operator) in enumerate(self._operators):
+            if isinstance(operator, Timed):
+                with self._metrics.operator(name, 0):
+                    frame = operator.close(partition, watermark_ms, self, most)
+                self._metrics.left(name, frame.height)
+                found += self._finish(self._operators[place + 1 :], frame)
+        return found
 
     @property
     def merges(self) -> bool:
@@ -139,7 +174,7 @@ class OperatorChain:
     def _finish(self, operators: Sequence[tuple[str, Operator]], frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
         self._emitted = []
         frame = self._through(operators, frame)
-        return self._emitted + [(topic, frame) for topic in self._defaults]
+        return self._emitted + [(topic, self._through(way, frame)) for topic, way in self._ways]
 
     def _through(self, operators: Sequence[tuple[str, Operator]], frame: pl.DataFrame) -> pl.DataFrame:
         for name, operator in operators:
@@ -151,6 +186,10 @@ class OperatorChain:
     def dead_letter(self, partition: int, value: bytes, reason: str) -> None:
         """See :class:`towpath.query.plan.OperatorContext`."""
         self._dead_letters.row(partition, value, reason)
+
+    def late(self, rows: int) -> None:
+        """See :class:`towpath.query.plan.OperatorContext`."""
+        self._metrics.late.inc(rows)
 
     def emit(self, topic: str, frame: pl.DataFrame) -> None:
         """See :class:`towpath.query.plan.OperatorContext`."""

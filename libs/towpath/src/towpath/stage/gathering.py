@@ -15,6 +15,9 @@ class GatheredRows:
         self._frames: list[pl.DataFrame] = []
         self._rows = 0
 
+    def __bool__(self) -> bool:
+        return bool(self._frames)
+
     @property
     def full(self) -> bool:
         """Whether no more should be added."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from statemgr.types import TopicPartition
 from towpath.errors import StageStoppedError
 from towpath.operators.codec import RecordDecoder, decoder_for
 from towpath.operators.json_decode import Decoded
+from towpath.operators.marks import Marks
 from towpath.query.plan import PARTITION, Format, StagePlan
 from towpath.stage import columns
 
@@ -35,12 +36,14 @@ class Part(NamedTuple):
         messages: the records.
         partitions: int32 array, the partition of each.
         rows: int64 array, how many rows each became.
+        marks: place → watermarks that the record holds instead.
     """
 
     topic: str
     messages: Sequence[Message]
     partitions: npt.NDArray[np.int32]
     rows: npt.NDArray[np.int64]
+    marks: Mapping[int, Marks]
 
 
 class Origin(NamedTuple):
@@ -132,7 +135,7 @@ class Intake:
                 oldest_ms.append(first.timestamp()[1])
                 next_offsets[TopicPartition(topic, last.partition())] = last.offset() + 1
             decoded = self._decode(topic, group)
-            parts.append(Part(topic, group, partitions, decoded.rows))
+            parts.append(Part(topic, group, partitions, decoded.rows, decoded.marks))
             poison += [PoisonRecord(group[bad.index], bad.reason) for bad in decoded.bad]
             if decoded.frame.height:
                 owners = np.repeat(partitions, decoded.rows)

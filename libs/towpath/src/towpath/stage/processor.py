@@ -17,10 +17,13 @@ from statemgr.clock import Clock
 from statemgr.kafka.ports import Message
 from statemgr.layout import dead_letter_topic
 from statemgr.types import TopicPartition
+from statemgr.watermarks import NEVER
 from towpath.errors import StageStoppedError
+from towpath.operators.marks import encode_marks
 from towpath.query.plan import StagePlan
 from towpath.stage.chain import OperatorChain, gate_of
 from towpath.stage.deadletter import DeadLetters
+from towpath.stage.event_time import StageTime
 from towpath.stage.gate import Gate
 from towpath.stage.gathering import GatheredRows
 from towpath.stage.intake import Batch, Intake
@@ -87,6 +90,9 @@ class Processor(Protocol):
         ...
 
 
+CLOSED_ENTRIES = 20_000
+"""Entries of closed windows in a turn: tens of milliseconds, so that a million of them do not hold up the rest."""
+
 MakeProcessor = Callable[[StagePlan, StageSettings, Transactor, StageMetrics, Clock], Processor]
 """Makes a replica's processor."""
 
@@ -107,6 +113,7 @@ class FrameProcessor:
         self._gate: Gate | None = None
         self._overflow = Overflow()
         self._gathered = GatheredRows()
+        self._time: StageTime | None = None
         self._tasks: Mapping[int, OwnedTask] = {}
         self._topics: Topics | None = None
         self._routers: Sequence[Router] = ()
@@ -132,7 +139,10 @@ class FrameProcessor:
             self._dead_letters.fit(topics.infos[dead_letter_topic(self._plan.app)])
             self._routers = [Router(item, topics.infos[item.topic]) for item in self._plan.outputs]
             self._topics = topics
+            self._time = StageTime(self._plan, topics.tasks) if self._plan.event_time else None
         self._tasks = tasks
+        if self._time is not None:
+            self._time.own(tasks, self._clock.monotonic_s())
         states = {partition: task.state for partition, task in tasks.items() if task.state is not None}
         if self._chain is None:
             self._chain = OperatorChain(self._plan, states, self._dead_letters, self._metrics)
@@ -153,18 +163,71 @@ class FrameProcessor:
             if not messages:
                 return
         batch = self._intake.read(messages)
+        if self._time is not None and self._chain is not None:
+            batch = self._time.take(batch, self._clock.monotonic_s(), stamp=self._chain.judges_lateness)
         self._transactor.begin()
         self._metrics.records.inc(batch.records)
         watched = self._gate.watched if self._gate is not None else ()
         if not gather or watched:
             self.flush()
+        stops: Mapping[TopicPartition, int] = {}
         if self._gate is not None and watched and batch.touches(watched):
-            self._process_at_gate(self._gate, batch, messages)
+            stops = self._process_at_gate(self._gate, batch, messages)
         else:
             self._process_straight(batch, gather=gather and not watched)
+        if self._time is not None:
+            self._time.advance(stops)
 
-    def resume(self, now_s: float) -> bool:  # noqa: ARG002 - nothing depends on time
+    def resume(self, now_s: float) -> bool:
         """See :class:`Processor`."""
+        resumed = self._resume_parked()
+        closed = False
+        if self._time is not None and self._chain is not None:
+            self._time.rest(now_s)
+            closed = self._close_windows(self._time, self._chain)
+            self._say(self._time, self._chain, now_s)
+        return resumed or closed
+
+    def _close_windows(self, time: StageTime, chain: OperatorChain) -> bool:
+        """Let timers go off, as many as fit in a turn; gives whether there were any."""
+        left = CLOSED_ENTRIES
+        for partition, task in self._tasks.items():
+            due = chain.due(partition) if task.state is not None and not self._holds(task) and left > 0 else None
+            if due is not None and due <= time.watermark(partition):
+                self._transactor.begin()
+                task.touched = True
+                dirty = task.state.dirty_entries if task.state is not None else 0
+                self._send_all(chain.close(partition, time.watermark(partition), left))
+                left -= max(1, task.state.dirty_entries - dirty if task.state is not None else 0)
+        return left < CLOSED_ENTRIES
+
+    def _say(self, time: StageTime, chain: OperatorChain, now_s: float) -> None:
+        """Send watermarks on, behind everything that they are about."""
+        inner = [router for router in self._routers if router.inner]
+        if not inner or self._gathered:
+            return
+
+        def held(partition: int) -> int | None:
+            task = self._tasks[partition]
+            if self._holds(task):
+                return NEVER
+            return chain.due(partition) if task.state is not None else None
+
+        marks = time.say(held, now_s)
+        if marks is None:
+            return
+        value = encode_marks(marks)
+        self._transactor.begin()
+        for router in inner:
+            self._output_bytes += router.mark(value, self._transactor.outputs(inner=True))
+        for partition in marks.marks:
+            self._tasks[partition].touched = True
+
+    def _holds(self, task: OwnedTask) -> bool:
+        """Whether state or rows are still on their way, so that event time has to wait for them."""
+        return task.migrating or (task.parking is not None and task.parking.rows > 0)
+
+    def _resume_parked(self) -> bool:
         if self._gate is None or not self._gate.watched:
             return False
         frames = self._gate.leave()
@@ -213,13 +276,14 @@ class FrameProcessor:
         if self._gathered.full:
             self.flush()
 
-    def _process_at_gate(self, gate: Gate, batch: Batch, messages: Sequence[Message]) -> None:
+    def _process_at_gate(self, gate: Gate, batch: Batch, messages: Sequence[Message]) -> Mapping[TopicPartition, int]:
         frame, stops = gate.enter(batch)
         if frame is not None and frame.height:
             self._waited(batch)
             self._run(frame, behind_gate=True)
         self._advance(batch, stops)
         self._overflow.keep(messages, stops)
+        return stops
 
     def _waited(self, batch: Batch) -> None:
         if self._chain is not None:

@@ -87,6 +87,12 @@ class Router:
             too_large += sent.too_large
         return Sent(produced, too_large)
 
+    def mark(self, marks: bytes, producer: Producer) -> int:
+        """Tell every task of the next stage of watermarks; gives the bytes produced."""
+        for target in range(self._partitions):
+            producer.produce(self._plan.topic, target, None, marks)
+        return len(marks) * self._partitions
+
     def _write_records(
         self, targets: npt.NDArray[np.int32], rows: pl.DataFrame, key: pl.Series | None, producer: Producer
     ) -> Sent:

@@ -38,7 +38,7 @@ from towpath.operators.count import KeyedCount
 from towpath.operators.json_encode import encode_json
 from towpath.operators.process import KeyedProcess
 from towpath.operators.rows import Keep, RequireKey
-from towpath.query.plan import SCHED, Format, InputPlan, Operator, OperatorPlan, StagePlan
+from towpath.query.plan import SCHED, Format, InputPlan, Operator, OperatorPlan, OutputPlan, StagePlan
 from towpath.stage.chain import gate_of
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.ownership import Topics
@@ -76,7 +76,7 @@ def without_user_code(plan: StagePlan) -> StagePlan:
         if ours is None:
             return replace(plan, operators=tuple(operators), outputs=())
         operators.append(OperatorPlan(item.name, lambda operator=ours: operator))  # type: ignore[misc]
-    return replace(plan, operators=tuple(operators))
+    return replace(plan, operators=tuple(operators), outputs=tuple(filter(None, map(_our_ways, plan.outputs))))
 
 
 def sample(schema: Mapping[str, Any]) -> pl.DataFrame:
@@ -94,6 +94,12 @@ def _ours(operator: Operator) -> Operator | None:
             return operator.by(lambda _row, _state: [row])
         case _:
             return None
+
+
+def _our_ways(output: OutputPlan) -> OutputPlan | None:
+    """The output with the ways to it whose code is all ours; None: there is none."""
+    ways = tuple(way for way in output.ways if all(_ours(item.make()) is not None for item in way))
+    return replace(output, ways=ways) if ways else None
 
 
 def _column(name: str, dtype: Any, number: pl.Series) -> pl.Series:

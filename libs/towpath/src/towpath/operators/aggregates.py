@@ -1,0 +1,90 @@
+"""Aggregates that can be merged: what rows of a key give together, from parts that are kept in state.
+
+An aggregate is made of *parts*, each the sum, least or greatest of something over rows. Parts of two sets of rows merge
+to those of both, so that a batch is aggregated by itself, in columns, and then merged with what its keys had before.
+Known as decomposable aggregate functions: Jesus, Baquero and Almeida, "A Survey of Distributed Data Aggregation
+Algorithms", 2015, section 2.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import polars as pl
+
+from towpath.operators.keyed_rows import GROUP
+
+Merge = Literal["sum", "min", "max"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is kept of an aggregate.
+
+    Attributes:
+        value: its value over a group of rows.
+        merge: what makes of two values that of both groups.
+    """
+
+    value: pl.Expr
+    merge: Merge
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A column over all rows that a key has had; made by the functions of :mod:`towpath.query.agg`.
+
+    Attributes:
+        parts: what is kept.
+        finish: the columns of the parts → the aggregate.
+        reads: what is taken of each row, for checks.
+    """
+
+    parts: tuple[Part, ...]
+    finish: Callable[[Sequence[pl.Expr]], pl.Expr]
+    reads: tuple[pl.Expr, ...]
+
+
+class Aggregates:
+    """One row per key, of the parts of all aggregates; see :class:`towpath.operators.keyed_rows.Reduction`."""
+
+    def __init__(self, columns: Mapping[str, Aggregate], previous: str | None = None) -> None:
+        """``previous``: what names of columns get added for the values before the batch; None: these are left out."""
+        self._previous = previous
+        self._parts = {
+            f"{name}.{number}": part
+            for name, aggregate in columns.items()
+            for number, part in enumerate(aggregate.parts)
+        }
+        self._finished = [
+            aggregate.finish([pl.col(f"{name}.{number}") for number in range(len(aggregate.parts))]).alias(name)
+            for name, aggregate in columns.items()
+        ]
+
+    def rows(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Parts of each key's rows in a batch."""
+        values = [part.value.alias(name) for name, part in self._parts.items()]
+        return frame.group_by(GROUP, maintain_order=True).agg(values)
+
+    def step(self, before: pl.DataFrame, new: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Parts of each key over all of its rows; its aggregates go out, and those that it had before."""
+        merged = [_merged(name, part.merge, new.schema[name]) for name, part in self._parts.items()]
+        after = pl.concat([before, new]).group_by(GROUP, maintain_order=True).agg(merged)
+        found = after.select(GROUP, *self._finished)
+        if self._previous is None:
+            return after, found
+        known = before.select(GROUP, *(column.name.suffix(self._previous) for column in self._finished))
+        return after, found.join(known, on=GROUP, how="left", maintain_order="left")
+
+
+def _merged(name: str, merge: Merge, dtype: Any) -> pl.Expr:
+    column = pl.col(name)
+    match merge:
+        case "sum":
+            return column.sum().cast(dtype)
+        case "min":
+            return column.min()
+        case "max":
+            return column.max()

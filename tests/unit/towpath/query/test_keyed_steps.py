@@ -1,0 +1,157 @@
+"""How aggregates, rankings and look-ups are written, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from towpath.query import (
+    BatchDependentError,
+    ColumnTypeError,
+    GraphError,
+    Query,
+    QueryError,
+    UnknownColumnError,
+    agg,
+    hopping,
+    tumbling,
+)
+from towpath.testing import StageDriver
+
+SCHEMA = {"k": pl.Int64, "v": pl.Int64, "t": pl.String, "w": pl.List(pl.Int64)}
+
+
+def rows():
+    return Query("app").source("in", schema=SCHEMA)
+
+
+def keyed():
+    return rows().key_by("k")
+
+
+def timed():
+    return Query("app").source("in", schema=SCHEMA, event_time="v").key_by("k")
+
+
+def test_what_comes_out():
+    found = keyed().aggregate(n=agg.count(), m=agg.mean("v"), first=agg.min("t"))
+    assert found.schema == {"k": pl.Int64(), "n": pl.Int64(), "m": pl.Float64(), "first": pl.String()}
+    found = keyed().aggregate(previous="_before", n=agg.count())
+    assert found.schema == {"k": pl.Int64(), "n": pl.Int64(), "n_before": pl.Int64()}
+    assert list(keyed().latest(by="v").schema) == ["k", "v", "t", "w"]
+    assert list(keyed().top(3, by="v").schema) == ["k", "v", "t", "w", "rank_number"]
+    query = Query("app")
+    table = query.source("facts", schema={"id": pl.Int64, "t": pl.String, "fact": pl.Int64}, stage="facts").key_by("id")
+    found = query.source("in", schema=SCHEMA).key_by("k").enrich(table, columns={"other": "fact", "t": "t"})
+    assert found.schema == {
+        "k": pl.Int64(),
+        "v": pl.Int64(),
+        "w": pl.List(pl.Int64),
+        "other": pl.Int64(),
+        "t": pl.String(),
+    }
+    assert rows().explode("w").schema["w"] == pl.Int64
+    table = pl.DataFrame({"t": ["a"], "name": ["A"]})
+    assert list(rows().lookup(table, on="t").schema) == ["k", "v", "t", "w", "name"]
+
+
+def test_only_what_an_aggregate_reads_crosses_the_edge():
+    query = Query("app")
+    query.source("in", schema=SCHEMA).key_by("k").aggregate(n=agg.sum("v", where=pl.col("t") == "a")).sink("out")
+    _, aggregate = query.plan().stages
+    assert list(aggregate.inputs[0].schema) == ["k", "v", "t"]
+    assert [table.name for table in aggregate.tables] == ["aggregate"]
+
+
+def test_rows_stay_where_they_are_when_they_are_aggregated_by_the_same_key_again():
+    found = keyed().latest(by="v").key_by("k").aggregate(n=agg.count())
+    assert found._place.stage == "latest"
+
+
+@pytest.mark.parametrize(
+    ("write", "error", "text"),
+    [
+        (lambda: keyed().aggregate(), QueryError, "at least one column"),
+        (lambda: keyed().aggregate(k=agg.count()), QueryError, "the key has the name 'k'"),
+        (lambda: keyed().aggregate(previous="", n=agg.count()), QueryError, "two columns named 'n'"),
+        (
+            lambda: rows().key_by("v").aggregate(previous="v", **{"": agg.count()}),
+            QueryError,
+            "the key has the name 'v'",
+        ),
+        (lambda: keyed().aggregate(__n=agg.count()), QueryError, "reserved"),
+        (lambda: keyed().aggregate(n=agg.sum("x")), UnknownColumnError, "unknown column 'x'"),
+        (lambda: keyed().aggregate(n=agg.sum(pl.col("v").cum_sum())), BatchDependentError, "other rows of the batch"),
+        (lambda: keyed().aggregate(n=agg.max(pl.col("v").cast(pl.Decimal(9, 2)))), ColumnTypeError, "kept in state"),
+        (lambda: keyed().latest(by="vv"), UnknownColumnError, "did you mean 'v'"),
+        (lambda: keyed().latest(by="k"), QueryError, "is the key"),
+        (lambda: keyed().latest(by=()), QueryError, "names no column"),
+        (lambda: keyed().top(0, by="v"), QueryError, "at least one place"),
+        (lambda: keyed().top(1, by="v", descending=[True, False]), QueryError, "1 columns in by, but 2"),
+        (lambda: keyed().top(1, by="v", rank="t"), QueryError, "is a column already"),
+        (lambda: keyed().window(tumbling(10), on="v"), QueryError, "source 'in' tells no event time"),
+        (lambda: timed().window(tumbling(10), on="x"), UnknownColumnError, "unknown column 'x'"),
+        (lambda: timed().window(tumbling(10), on="t"), ColumnTypeError, "'t' is String, and event time is Int64"),
+        (lambda: timed().window(tumbling(0), on="v"), QueryError, "a window of 0 ms every 0 ms"),
+        (lambda: timed().window(hopping(10, 3), on="v"), QueryError, "multiple of the slide"),
+        (lambda: timed().window(tumbling(10), on="v").aggregate(window_end=agg.count()), QueryError, "window_end"),
+        (lambda: timed().window(tumbling(10), on="v").highest("k"), QueryError, "is the key"),
+        (lambda: Query("app").source("in", schema=SCHEMA, event_time="vv"), UnknownColumnError, "did you mean 'v'"),
+        (lambda: Query("app").source("in", schema=SCHEMA, event_time="t"), ColumnTypeError, "'t' is String"),
+        (lambda: Query("app").source("in", schema=SCHEMA, event_time="v", lag_ms=-1), QueryError, "lag_ms=-1"),
+        (lambda: rows().explode("ww"), UnknownColumnError, "did you mean 'w'"),
+        (lambda: rows().explode("v"), ColumnTypeError, "'v' is Int64, not a list"),
+        (lambda: keyed().enrich(keyed(), columns=["x"]), UnknownColumnError, "the table: unknown column 'x'"),
+        (lambda: keyed().enrich(keyed(), columns={"k": "v"}), QueryError, "is the key, and the same"),
+        (lambda: keyed().enrich(rows().key_by("t"), columns=["v"]), ColumnTypeError, "key k Int64, the table t String"),
+        (
+            lambda: keyed().enrich(rows().key_by("k", "t"), columns=["v"]),
+            ColumnTypeError,
+            "the table k Int64, t String",
+        ),
+        (lambda: keyed().enrich(keyed(), columns=["v"]), GraphError, "streams of two queries"),
+        (lambda: rows().lookup(pl.DataFrame({"t": ["a", "a"]}), on="t"), QueryError, "several rows for one value of t"),
+        (lambda: rows().lookup(pl.DataFrame({"t": ["a"], "v": [1]}), on="t"), QueryError, "both have v"),
+        (lambda: rows().lookup(pl.DataFrame({"u": ["a"]}), on="t"), UnknownColumnError, "the table: unknown column"),
+        (lambda: rows().lookup(pl.DataFrame({"x": ["a"]}), on="x"), UnknownColumnError, "unknown column 'x'"),
+        (lambda: rows().lookup(pl.DataFrame({"t": [1]}), on="t"), ColumnTypeError, "lookup"),
+        (lambda: rows().lookup(pl.DataFrame({"t": ["a"]}), on="t", how="outer"), QueryError, "'inner' or 'left'"),
+    ],
+)
+def test_what_is_wrong_is_said_when_it_is_written(write, error, text):
+    with pytest.raises(error, match=text):
+        write()
+
+
+def test_word_count():
+    query = Query("words")
+    lines = query.source("lines", schema={"line": pl.String})
+    words = lines.select(word=pl.col("line").str.split(" ")).explode("word")
+    words.key_by("word").count().sink("word-count", key="word")
+    driver = StageDriver(query)
+    driver.pipe("lines", [{"line": "to be or not to be"}, {"line": None}, {"line": "to do"}])
+    driver.run_until_idle()
+    last = {row["word"]: row["count"] for row in driver.rows("word-count")}
+    driver.close()
+    assert last == {"to": 3, "be": 2, "or": 1, "not": 1, "do": 1}
+
+
+def test_rows_of_one_topic_are_enriched_with_those_of_another():
+    query = Query("app", partitions=2)
+    people = query.source("people", schema={"id": pl.Int64, "name": pl.String}, stage="people")
+    sales = query.source("sales", schema={"seller": pl.Int64, "item": pl.String}, stage="sales")
+    found = sales.key_by("seller").stage("join").enrich(people.key_by("id"), columns=["name"])
+    found.sink("out", key="seller")
+    driver = StageDriver(query)
+    for topic, row in [
+        ("sales", {"seller": 1, "item": "a"}),
+        ("people", {"id": 1, "name": "Ann"}),
+        ("people", {"id": 2, "name": "Bob"}),
+        ("sales", {"seller": 2, "item": "b"}),
+        ("sales", {"seller": 3, "item": "c"}),
+    ]:
+        driver.pipe(topic, [row])
+        driver.run_until_idle()
+    rows_out = [(row["seller"], row["item"], row["name"]) for row in driver.rows("out")]
+    driver.close()
+    assert sorted(rows_out) == [(1, "a", "Ann"), (2, "b", "Bob")]
