@@ -35,7 +35,7 @@ format: $(VENV)/.complete ## Format the code
 chaos: setup ## Rescaling while processes are killed and paused, on real processes: RUNS schedules from SEED on (1 minute each)
 	@$(RUN)/python -m tests.chaos --runs $(or $(RUNS),10) --seed $(or $(SEED),1)
 
-verify-nexmark: setup ## NEXMark queries with a rescale and a kill -9, against Spark SQL over the same topic (10 minutes)
+verify-nexmark: setup ## NEXMark queries with a rescale and a kill -9, against Spark SQL over the same topic (15 minutes)
 	@$(RUN)/python -m tests.verify $(ARGS)
 
 bench-handover: setup ## What 1 → 2 replicas cost with a million keys: hybrid, replay, restart (10 minutes)

@@ -13,12 +13,13 @@ from statemgr.control.records import Manner, Strategy
 from tests.cases.clusters import running
 from tests.unit.towpath.stage.cluster import STAGE, TASKS, Cluster
 from tests.unit.towpath.stage.plans import APP, SINK, SOURCE
-from towpath.query import KeyedStream, Query, agg, tumbling
+from towpath.query import KeyedStream, Query, agg, session, tumbling
 from towpath.query.plan import StagePlan
 
 KEYS = 60
 WINDOW_MS = 400
 LAG_MS = 20
+GAP_MS = 12
 END_MS = 10**9
 STEPS = 60
 
@@ -34,6 +35,10 @@ def plan(step: Callable[[KeyedStream], None]) -> StagePlan:
 
 def windows(keyed: KeyedStream) -> None:
     keyed.window(tumbling(WINDOW_MS), on="t").count("n").sink(SINK, key="auction")
+
+
+def pauses(keyed: KeyedStream) -> None:
+    keyed.window(session(GAP_MS), on="t").count("n").sink(SINK, key="auction")
 
 
 def totals(keyed: KeyedStream) -> None:
@@ -104,6 +109,31 @@ def test_every_window_closes_once_with_all_of_its_rows(strategy: Strategy) -> No
     found = [(row["auction"], row["window_start"], row["n"]) for row in (record.value for record in cluster.output())]
     assert sorted(found) == sorted((auction, start, n) for (auction, start), n in expected.items())
     assert len(cluster.state()) == TASKS
+    cluster.close()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_session_ends_once_with_all_of_its_rows(strategy: Strategy) -> None:
+    cluster = through_moves(pauses, strategy)
+    times: dict[int, list[int]] = {}
+    for row in cluster.sent:
+        times.setdefault(row["auction"], []).append(row["t"])
+    expected = []
+    for auction, each in times.items():
+        each.sort()
+        starts = [time for before, time in zip([-END_MS, *each], each, strict=False) if time - before > GAP_MS]
+        expected += [
+            (auction, start, sum(start <= time < end for time in each))
+            for start, end in zip(starts, [*starts[1:], END_MS], strict=True)
+        ]
+    cluster.hurry()
+    cluster.settle()
+    cluster.write([{"auction": KEYS * TASKS + number, "t": END_MS} for number in range(TASKS)])
+    cluster.rest()
+    for _ in range(50):
+        cluster.step()
+    found = [(row["auction"], row["window_start"], row["n"]) for row in (record.value for record in cluster.output())]
+    assert sorted(found) == sorted(expected)
     cluster.close()
 
 

@@ -13,7 +13,9 @@ from loadgen.session import SessionSettings, start_session, stop_session
 from tests.verify.run import EVENTS, GOLDEN_ROWS, QUERIES, Verified, run_query
 from towpath.broker import LocalBroker
 
-HEADER = f"{'query':8} {'what happened':34} {'rows':>8} {'expected':>8} {'mismatches':>10} {'golden':>7} {'seconds':>8}"
+HEADER = (
+    f"{'query':12} {'what happened':34} {'rows':>8} {'expected':>8} {'mismatches':>10} {'golden':>7} {'seconds':>8}"
+)
 
 
 def main() -> int:

@@ -18,6 +18,8 @@ EMIT_TIME = "sched_ms"
 EVENT_TIME = "date_time"
 """When an event happened, in ms since the epoch."""
 
+ARRIVED = "arrived"
+
 PERSON = {
     "id": pl.Int64,
     "name": pl.String,
@@ -58,6 +60,14 @@ EVENT = {
 def events(query: Query, topic: str = TOPIC, replicas: int = 1) -> Stream:
     """All events; ``replicas`` of the stage that reads them."""
     return query.source(topic, schema=EVENT, emit_time=EMIT_TIME, event_time=EVENT_TIME, parallelism=replicas)
+
+
+def arriving_bids(query: Query, topic: str = TOPIC) -> Stream:
+    """The bids, with the time at which Kafka has taken each in as ``arrived``, which is their event time, too."""
+    arriving = query.source(
+        topic, schema=EVENT, emit_time=EMIT_TIME, timestamp_column=ARRIVED, event_time=ARRIVED, lag_ms=0
+    )
+    return arriving.filter(pl.col("type") == "bid")
 
 
 def bids(query: Query, topic: str = TOPIC, replicas: int = 1) -> Stream:

@@ -1,28 +1,35 @@
-"""Q9, winning bids: of each auction the highest bid as of now, the earliest of equal ones, with all of both."""
+"""Q9, winning bids: of each auction the highest bid, the earliest of equal ones, with all of both."""
 
 from __future__ import annotations
 
 import polars as pl
 
 from queries.nexmark_schema import TOPIC
-from queries.valid_bids import AUCTION, valid_bids
+from queries.valid_bids import AUCTION, Mode, valid_bids, winning_bids
 from towpath.query import Query
 
 
-def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
+def build(mode: Mode = "continuous", partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
     """Keep the highest bid of each auction.
 
     Args:
+        mode: ``continuous`` gives what holds as of now, open auctions and bids at the very end of an auction included;
+            ``on_close`` what holds when an auction has ended.
         partitions: of edges and sink, and so tasks.
         replicas: of the keyed stages, at the start.
         topic: where the events are.
     """
-    query = Query("q9", partitions=partitions, description="winning bids")
-    bids = valid_bids(query, topic, replicas).stage("winner", parallelism=replicas).key_by("auction")
-    winners = bids.top(1, by=("price", "bid_date_time", "bid_eid"), descending=(True, False, False), rank="place")
+    name = "q9" if mode == "continuous" else "q9-on-close"
+    query = Query(name, partitions=partitions, description="winning bids")
+    if mode == "on_close":
+        winners = winning_bids(query, topic, replicas)
+    else:
+        bids = valid_bids(query, topic, replicas, closed="both").stage("winner", parallelism=replicas)
+        order = {"by": ("price", "bid_date_time", "bid_eid"), "descending": (True, False, False)}
+        winners = bids.key_by("auction").top(1, **order, rank="place")
     winners.with_columns(id=pl.col("auction")).select(
         *("id", *AUCTION, "auction", "bidder", "price", "bid_date_time", "bid_extra")
-    ).sink("q9", key="id")
+    ).sink(name, key="id")
     return query
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import polars as pl
 
 from queries.nexmark_schema import TOPIC, events
-from towpath.query import Query, Stream
+from towpath.query import Query, Stream, until
+
+Mode = Literal["continuous", "on_close"]
+"""As of now, or when auctions have ended."""
 
 AUCTION = ("item_name", "description", "initial_bid", "reserve", "date_time", "expires", "seller", "category", "extra")
 
 
-def valid_bids(query: Query, topic: str = TOPIC, replicas: int = 1) -> Stream:
-    """Bids made from the start of their auction to its end, both included, with the columns of the auction.
+def valid_bids(query: Query, topic: str = TOPIC, replicas: int = 1, *, closed: Literal["both", "left"]) -> Stream:
+    """Bids made while their auction was open, with its columns; ``closed``: whether its end belongs to that time, too.
 
     They are placed by auction; a bid that comes before its auction waits for it. Time, padding and number of the bid
     are ``bid_date_time``, ``bid_extra`` and ``bid_eid``.
@@ -22,4 +27,11 @@ def valid_bids(query: Query, topic: str = TOPIC, replicas: int = 1) -> Stream:
     bids = all_events.filter(pl.col("type") == "bid").select("auction", "bidder", "price", **own)
     joined = bids.key_by("auction").stage("join", parallelism=replicas)
     known = joined.enrich(auctions.key_by("id"), columns=AUCTION)
-    return known.filter(pl.col("bid_date_time").is_between(pl.col("date_time"), pl.col("expires")))
+    return known.filter(pl.col("bid_date_time").is_between(pl.col("date_time"), pl.col("expires"), closed=closed))
+
+
+def winning_bids(query: Query, topic: str = TOPIC, replicas: int = 1) -> Stream:
+    """Of each auction with bids the highest one, the earliest of equal ones, when event time has come to its end."""
+    bids = valid_bids(query, topic, replicas, closed="left").stage("winner", parallelism=replicas).key_by("auction")
+    order = {"by": ("price", "bid_date_time", "bid_eid"), "descending": (True, False, False)}
+    return bids.window(until("expires")).top(1, **order, rank="place")

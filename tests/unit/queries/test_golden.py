@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nexmark import GeneratorConfig, generate_json
-from queries import q0, q2, q3, q4, q5, q7, q8, q9, q13, q14, q15, q16, q17, q18, q19, q20, q21, q22
+from queries import q0, q2, q3, q4, q5, q6, q7, q8, q9, q11, q13, q14, q15, q16, q17, q18, q19, q20, q21, q22
 from towpath.testing import StageDriver
 
 TOPIC = "nexmark-events"
@@ -28,10 +28,10 @@ END = json.dumps({"type": "end", "date_time": 2_000_000_000_000, "sched_ms": 0})
 """Nothing that happened, later than all windows."""
 
 
-def results(module, lines, keys=(), *, end=False):
+def results(module, lines, keys=(), *, end=False, **settings):
     """The sink's rows; of a sink with keys, the last row of each. ``end``: event time goes to the end at last."""
-    plan = module.query.plan()
-    driver = StageDriver(module.build())
+    query = module.build(**settings)
+    driver = StageDriver(query)
     for begin in range(0, EVENTS, BATCH):
         driver.pipe(TOPIC, lines[begin : begin + BATCH])
         driver.run_until_idle()
@@ -40,7 +40,7 @@ def results(module, lines, keys=(), *, end=False):
         for _ in range(5):  # from stage to stage
             driver.advance_time(200)
             driver.run_until_idle()
-    rows = driver.rows(plan.app)
+    rows = driver.rows(query.app)
     driver.close()
     return list({tuple(row[key] for key in keys): row for row in rows}.values()) if keys else rows
 
@@ -73,6 +73,27 @@ def test_q4(lines):
         13: (19_653_405_411, 659, 29_823_073),
         14: (17_788_186_161, 620, 28_690_622),
     }
+
+
+def test_q4_on_close(lines):
+    rows = results(q4, lines, ["category"], end=True, mode="on_close")
+    assert {row["category"]: (row["sum"], row["count"], row["avg_final"]) for row in rows} == {
+        10: (22_042_002_009, 711, 31_001_409),
+        11: (18_728_857_929, 674, 27_787_623),
+        12: (18_533_884_785, 689, 26_899_687),
+        13: (19_653_402_102, 658, 29_868_392),
+        14: (17_788_186_161, 620, 28_690_622),
+    }
+
+
+def test_q6(lines):
+    rows = results(q6, lines, end=True)
+    assert (len(rows), total(rows, "avg_price"), len({row["seller"] for row in rows})) == (3_352, 95_623_451_319, 506)
+
+
+def test_q9_on_close(lines):
+    rows = results(q9, lines, end=True, mode="on_close")
+    assert (len(rows), total(rows, "price")) == (3_352, 96_746_332_986)
 
 
 def test_q5(lines):
@@ -111,6 +132,11 @@ def test_q8(lines):
 def test_q9(lines):
     rows = results(q9, lines, ["id"])
     assert (len(rows), total(rows, "price")) == (3_354, 96_791_416_753)
+
+
+def test_q11(lines):
+    rows = results(q11, lines, end=True)
+    assert (len(rows), len({row["bidder"] for row in rows}), total(rows, "bid_count")) == (1_407, 1_124, 55_200)
 
 
 def test_q13(lines):

@@ -9,7 +9,32 @@ import polars as pl
 import pytest
 
 from nexmark import EVENT_SCHEMA, GeneratorConfig, generate_json
-from queries import key_count, map_map, q0, q1, q2, q3, q4, q9, q13, q14, q15, q16, q17, q18, q19, q20, q21, q22
+from queries import (
+    key_count,
+    map_map,
+    q0,
+    q1,
+    q2,
+    q3,
+    q4,
+    q5,
+    q6,
+    q7,
+    q8,
+    q9,
+    q11,
+    q12,
+    q13,
+    q14,
+    q15,
+    q16,
+    q17,
+    q18,
+    q19,
+    q20,
+    q21,
+    q22,
+)
 from queries.nexmark_schema import EVENT
 from towpath.query.plan import SCHED
 from towpath.testing import StageDriver
@@ -24,12 +49,20 @@ def bid(**fields):
     return {**common, "channel": "Apple", "url": "", "extra": "x", "sched_ms": 5, **fields}
 
 
-def run(query, sink, *batches):
-    """The sink's rows after these batches of input."""
+END = {"type": "end", "date_time": 10**12}
+"""Nothing that happened, later than all windows."""
+
+
+def run(query, sink, *batches, end=False):
+    """The sink's rows after these batches of input; ``end``: and after event time has come to the end."""
     driver = StageDriver(query)
     for batch in batches:
         driver.pipe(TOPIC, batch)
         driver.run_until_idle()
+    for _ in range(5 if end else 0):  # from stage to stage
+        driver.pipe(TOPIC, [END] * 16)
+        driver.run_until_idle()
+        driver.advance_time(200)
     rows = driver.rows(sink)
     driver.close()
     return rows
@@ -244,6 +277,151 @@ def test_q4_shows_every_step_where_each_event_is_a_batch():
     assert list(dict.fromkeys(found[11])) == [(90, 1, 90), (300, 1, 300)]
 
 
+HOT = [
+    (1, 1000),
+    (1, 1500),
+    (2, 2500),
+    (2, 3000),
+    (2, 9999),
+    (3, 10000),
+    (1, 10500),
+    (3, 11000),
+    (3, 11999),
+    (2, 12000),
+]
+
+
+@pytest.mark.parametrize("split", range(len(HOT) + 1))
+def test_q5_finds_the_auctions_with_the_most_bids(split):
+    events = [bid(auction=auction, date_time=20_000 + time) for auction, time in HOT]
+    rows = run(q5.build(), "q5", events[:split], events[split:], end=True)
+    found = {}
+    for row in rows:
+        found.setdefault(row["window_start"] // 1000 - 20, set()).add((row["auction"], row["num"]))
+        assert row["window_end"] == row["window_start"] + 10_000
+    assert found == {
+        -8: {(1, 2)},
+        -6: {(1, 2), (2, 2)},
+        -4: {(1, 2), (2, 2)},
+        -2: {(1, 2), (2, 2)},
+        0: {(2, 3)},
+        2: {(2, 3), (3, 3)},
+        **{start: {(3, 3)} for start in (4, 6, 8, 10)},
+        12: {(2, 1)},
+    }
+
+
+def test_q7_finds_the_highest_bids():
+    bids = [
+        (1, 101, 500, 1000),
+        (2, 102, 900, 2000),
+        (3, 103, 900, 9999),
+        (1, 101, 900, 10000),
+        (2, 104, 300, 12000),
+        (4, 105, 950, 15000),
+        (5, 106, 100, 19999),
+        (6, 107, 120, 23000),
+    ]
+    events = [bid(auction=auction, bidder=who, price=price, date_time=time) for auction, who, price, time in bids]
+    rows = run(q7.build(), "q7", events, end=True)
+    found = sorted((row["auction"], row["bidder"], row["price"], row["date_time"]) for row in rows)
+    assert found == [(2, 102, 900, 2000), (3, 103, 900, 9999), (4, 105, 950, 15000), (6, 107, 120, 23000)]
+
+
+def test_q8_finds_who_opens_an_auction_in_the_window_of_their_registration():
+    events = [
+        {**person(1000, "Ann", "", ""), "date_time": 1000},
+        {**person(1001, "Bob", "", ""), "date_time": 4000},
+        {**person(1002, "Cyd", "", ""), "date_time": 9999},
+        auction(1, 1000, 10, date_time=2000),
+        auction(2, 1000, 10, date_time=3000),
+        auction(3, 1001, 10, date_time=10000),
+        auction(4, 1002, 10, date_time=9000),
+        auction(5, 1003, 10, date_time=11000),
+        {**person(1003, "Dee", "", ""), "date_time": 12000},
+        auction(6, 1003, 10, date_time=19999),
+        auction(7, 1009, 10, date_time=5000),
+    ]
+    rows = run(q8.build(), "q8", events, end=True)
+    assert sorted((row["id"], row["name"], row["starttime"]) for row in rows) == [
+        (1000, "Ann", 0),
+        (1002, "Cyd", 0),
+        (1003, "Dee", 10_000),
+    ]
+
+
+PAUSES = [(1, 1000), (1, 5000), (2, 3000), (1, 15000), (1, 25001), (2, 12999), (2, 23000)]
+
+
+@pytest.mark.parametrize("split", range(len(PAUSES) + 1))
+def test_q11_counts_the_bids_of_sessions(split):
+    events = [bid(bidder=bidder, date_time=time) for bidder, time in PAUSES]
+    rows = run(q11.build(), "q11", events[:split], events[split:], end=True)
+    assert sorted((row["bidder"], row["bid_count"], row["starttime"], row["endtime"]) for row in rows) == [
+        (1, 1, 25001, 35001),
+        (1, 3, 1000, 25000),
+        (2, 1, 23000, 33000),
+        (2, 2, 3000, 22999),
+    ]
+
+
+def test_q12_counts_bids_by_when_they_came():
+    driver = StageDriver(q12.build())
+    for count in (2, 3):
+        driver.pipe(TOPIC, [bid(bidder=7)] * count + [bid(bidder=8)])
+        driver.run_until_idle()
+        driver.advance_time(10_000)
+    for _ in range(3):
+        driver.pipe(TOPIC, [END] * 16)
+        driver.run_until_idle()
+        driver.advance_time(10_000)
+    driver.run_until_idle()
+    rows = driver.rows("q12")
+    driver.close()
+    assert sorted((row["bidder"], row["bid_count"]) for row in rows) == [(7, 2), (7, 3), (8, 1), (8, 1)]
+    assert all(row["endtime"] - row["starttime"] == 10_000 and row["starttime"] % 10_000 == 0 for row in rows)
+
+
+@pytest.mark.parametrize("split", range(len(OPEN) + 1))
+def test_q4_on_close_averages_over_the_auctions_that_ended(split):
+    rows = run(q4.build("on_close"), "q4-on-close", OPEN[:split], OPEN[split:], end=True)
+    assert {row["category"]: (row["sum"], row["count"], row["avg_final"]) for row in rows} == {
+        10: (330, 2, 165),
+        11: (90, 1, 90),
+    }
+
+
+@pytest.mark.parametrize("split", range(len(OPEN) + 1))
+def test_q9_on_close_has_the_winner_of_each_auction_once(split):
+    rows = run(q9.build("on_close"), "q9-on-close", OPEN[:split], OPEN[split:], end=True)
+    assert sorted((row["id"], row["price"], row["bid_date_time"]) for row in rows) == [
+        (1, 250, 300),
+        (2, 80, 300),
+        (3, 90, 900),
+    ]
+
+
+def test_q6_averages_over_the_last_auctions_of_a_seller_in_the_order_of_their_ends():
+    closes = [
+        (1000, 1, 7, 100, 500),
+        (1200, 2, 8, 50, 900),
+        (2000, 3, 7, 200, 1500),
+        (2500, 4, 7, 401, 1400),
+        (3000, 5, 8, 71, 2600),
+        (3500, 6, 7, 30, 2900),
+    ]
+    events = [auction(number, seller, 10, date_time=0, expires=end, reserve=0) for end, number, seller, _, _ in closes]
+    events += [bid(auction=number, price=price, date_time=time) for _, number, _, price, time in closes]
+    rows = run(q6.build(), "q6", events, end=True)
+    found = {}
+    for row in rows:
+        found.setdefault(row["seller"], []).append((row["expires"], row["avg_price"]))
+    assert found == {
+        7: [(1000, 100), (2000, 150), (2500, 701 // 3), (3500, 731 // 4)],
+        8: [(1200, 50), (3000, 60)],
+    }
+
+
 @pytest.mark.parametrize("split", range(len(OPEN) + 1))
 def test_q9_has_the_highest_bid_of_each_auction_so_far(split):
     rows = run(q9.build(), "q9", OPEN[:split], OPEN[split:])
@@ -358,7 +536,33 @@ def test_every_output_of_key_count_can_be_checked_when_each_bid_gives_one(genera
 
 
 @pytest.mark.parametrize(
-    "module", [key_count, map_map, q0, q1, q2, q3, q4, q9, q13, q14, q15, q16, q17, q18, q19, q20, q21, q22]
+    "module",
+    [
+        key_count,
+        map_map,
+        q0,
+        q1,
+        q2,
+        q3,
+        q4,
+        q5,
+        q6,
+        q7,
+        q8,
+        q9,
+        q11,
+        q12,
+        q13,
+        q14,
+        q15,
+        q16,
+        q17,
+        q18,
+        q19,
+        q20,
+        q21,
+        q22,
+    ],
 )
 def test_every_query_says_what_it_does_and_carries_the_emit_time(module):
     assert module.__doc__

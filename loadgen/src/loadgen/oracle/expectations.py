@@ -50,6 +50,14 @@ _VALID = """
 """
 """Bids made while their auction was open, both ends included."""
 
+_WINNERS = f"""
+    SELECT * FROM (
+        SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC, bid_date_time, eid) AS place
+        FROM ({_VALID}) WHERE bid_date_time < expires)
+    WHERE place = 1
+"""  # noqa: S608 - a constant
+"""Of each auction the highest bid before its end."""
+
 _BANDS = {
     "total": "TRUE",
     "rank1": "price < 10000",
@@ -218,6 +226,61 @@ QUERIES: dict[str, Query] = {
             "expires BIGINT, seller BIGINT, category BIGINT, extra STRING, auction BIGINT, bidder BIGINT, "
             "price BIGINT, bid_date_time BIGINT, bid_extra STRING",
             ("id",),
+        ),
+        Query(
+            "q11",
+            "rows",
+            """
+            SELECT bidder, COUNT(*) AS bid_count, MIN(date_time) AS starttime, MAX(date_time) + 10000 AS endtime
+            FROM (SELECT bidder, date_time,
+                         SUM(begins) OVER (PARTITION BY bidder ORDER BY date_time, eid) AS number
+                  FROM (SELECT *, IF(date_time - LAG(date_time) OVER (PARTITION BY bidder ORDER BY date_time, eid)
+                                     > 10000, 1, 0) AS begins FROM bids))
+            GROUP BY bidder, number
+            """,
+            "bidder BIGINT, bid_count BIGINT, starttime BIGINT, endtime BIGINT",
+        ),
+        Query(
+            "q12",
+            "rows",
+            """
+            SELECT bidder, COUNT(*) AS bid_count, arrived DIV 10000 * 10000 AS starttime,
+                   (arrived DIV 10000 + 1) * 10000 AS endtime
+            FROM bids GROUP BY bidder, arrived DIV 10000
+            """,
+            "bidder BIGINT, bid_count BIGINT, starttime BIGINT, endtime BIGINT",
+        ),
+        Query(
+            "q4_on_close",
+            "upserts",
+            f"""
+            SELECT category, SUM(price) AS sum, COUNT(*) AS count, SUM(price) DIV COUNT(*) AS avg_final
+            FROM ({_WINNERS}) GROUP BY category
+            """,  # noqa: S608 - a constant
+            "category BIGINT, sum BIGINT, count BIGINT, avg_final BIGINT",
+            ("category",),
+        ),
+        Query(
+            "q6",
+            "rows",
+            f"""
+            SELECT seller, SUM(price) OVER last DIV COUNT(*) OVER last AS avg_price, auction, expires
+            FROM ({_WINNERS})
+            WINDOW last AS (PARTITION BY seller ORDER BY expires, auction ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)
+            """,  # noqa: S608 - a constant
+            "seller BIGINT, avg_price BIGINT, auction BIGINT, expires BIGINT",
+        ),
+        Query(
+            "q9_on_close",
+            "rows",
+            f"""
+            SELECT auction AS id, item_name, description, initial_bid, reserve, date_time, expires, seller, category,
+                   extra, auction, bidder, price, bid_date_time, bid_extra
+            FROM ({_WINNERS})
+            """,  # noqa: S608 - a constant
+            "id BIGINT, item_name STRING, description STRING, initial_bid BIGINT, reserve BIGINT, date_time BIGINT, "
+            "expires BIGINT, seller BIGINT, category BIGINT, extra STRING, auction BIGINT, bidder BIGINT, "
+            "price BIGINT, bid_date_time BIGINT, bid_extra STRING",
         ),
         Query(
             "q13",

@@ -169,8 +169,10 @@ class _Expectation:
 
 
 def _expect(spark: SparkSession, query: Query, input_records: DataFrame) -> _Expectation:
-    parsed = input_records.selectExpr(f"from_json(CAST(value AS STRING), '{query.input_schema}') AS e")
-    events = parsed.select("e.*").persist()
+    arrived = ["UNIX_MILLIS(timestamp) AS arrived"] if "timestamp" in input_records.columns else []
+    event = f"from_json(CAST(value AS STRING), '{query.input_schema}') AS e"
+    parsed = input_records.selectExpr(event, *arrived)
+    events = parsed.select("e.*", *parsed.columns[1:]).persist()
     total, unreadable = events.selectExpr("COUNT(*)", "COUNT_IF(type IS NULL)").collect()[0]
     events.createOrReplaceTempView("events")
     for view, kind in VIEWS.items():

@@ -14,6 +14,7 @@ from towpath.query import (
     UnknownColumnError,
     agg,
     hopping,
+    session,
     tumbling,
 )
 from towpath.testing import StageDriver
@@ -93,6 +94,8 @@ def test_rows_stay_where_they_are_when_they_are_aggregated_by_the_same_key_again
         (lambda: timed().window(tumbling(10), on="x"), UnknownColumnError, "unknown column 'x'"),
         (lambda: timed().window(tumbling(10), on="t"), ColumnTypeError, "'t' is String, and event time is Int64"),
         (lambda: timed().window(tumbling(0), on="v"), QueryError, "a window of 0 ms every 0 ms"),
+        (lambda: timed().window(session(0), on="v"), QueryError, "gap of 0 ms"),
+        (lambda: timed().window(session(9), on="v").top(1, by="t"), QueryError, "only count and aggregate"),
         (lambda: timed().window(hopping(10, 3), on="v"), QueryError, "multiple of the slide"),
         (lambda: timed().window(tumbling(10), on="v").aggregate(window_end=agg.count()), QueryError, "window_end"),
         (lambda: timed().window(tumbling(10), on="v").highest("k"), QueryError, "is the key"),

@@ -65,7 +65,7 @@ def test_a_window_closes_when_every_partition_has_come_to_its_end_and_the_lag():
     assert counts(driver) == [(1, 0, 100, 2), (1, 100, 200, 2)] or counts(driver) == [(1, 0, 100, 2)]
     pipe(driver, [row(400)], partition=1)
     assert counts(driver) == [(1, 0, 100, 2), (1, 100, 200, 2), (1, 200, 300, 1)]
-    assert driver.state("count", "aggregate").keys() == {b"[1,400]"}
+    assert driver.state("count", "aggregate").keys() == {b"[1,500]"}
     driver.close()
 
 

@@ -48,7 +48,11 @@ class Aggregate:
 
 
 class Aggregates:
-    """One row per key, of the parts of all aggregates; see :class:`towpath.operators.keyed_rows.Reduction`."""
+    """One row per key, of the parts of all aggregates; see :class:`towpath.operators.keyed_rows.Reduction`.
+
+    Attributes:
+        finished: the aggregates, as expressions over the columns of the parts.
+    """
 
     def __init__(self, columns: Mapping[str, Aggregate], previous: str | None = None) -> None:
         """``previous``: what names of columns get added for the values before the batch; None: these are left out."""
@@ -58,7 +62,7 @@ class Aggregates:
             for name, aggregate in columns.items()
             for number, part in enumerate(aggregate.parts)
         }
-        self._finished = [
+        self.finished = [
             aggregate.finish([pl.col(f"{name}.{number}") for number in range(len(aggregate.parts))]).alias(name)
             for name, aggregate in columns.items()
         ]
@@ -70,13 +74,16 @@ class Aggregates:
 
     def step(self, before: pl.DataFrame, new: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Parts of each key over all of its rows; its aggregates go out, and those that it had before."""
-        merged = [_merged(name, part.merge, new.schema[name]) for name, part in self._parts.items()]
-        after = pl.concat([before, new]).group_by(GROUP, maintain_order=True).agg(merged)
-        found = after.select(GROUP, *self._finished)
+        after = pl.concat([before, new]).group_by(GROUP, maintain_order=True).agg(self.merging(new.schema))
+        found = after.select(GROUP, *self.finished)
         if self._previous is None:
             return after, found
-        known = before.select(GROUP, *(column.name.suffix(self._previous) for column in self._finished))
+        known = before.select(GROUP, *(column.name.suffix(self._previous) for column in self.finished))
         return after, found.join(known, on=GROUP, how="left", maintain_order="left")
+
+    def merging(self, schema: Mapping[str, Any]) -> list[pl.Expr]:
+        """What makes the parts of a group of rows that have parts of this schema."""
+        return [_merged(name, part.merge, schema[name]) for name, part in self._parts.items()]
 
 
 def _merged(name: str, merge: Merge, dtype: Any) -> pl.Expr:

@@ -7,7 +7,7 @@ Every part that looks up a key, inside or outside, uses this form.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -57,6 +57,20 @@ def key_series(frame: pl.DataFrame, columns: Sequence[str]) -> pl.Series:
     parts = [_json_part(frame, column) for column in columns]
     body = pl.concat_str(parts, separator=",", ignore_nulls=False)
     return frame.select(pl.concat_str([pl.lit("["), body, pl.lit("]")]).cast(pl.Binary).alias("key")).to_series()
+
+
+def key_frame(keys: Sequence[bytes], schema: Mapping[str, Any]) -> pl.DataFrame:
+    """Inverse of :func:`key_bytes`: the columns of keys.
+
+    Args:
+        keys: as :func:`key_bytes` gives them.
+        schema: key column → Polars type, one of :data:`KEY_TYPES` each.
+    """
+    if len(schema) > 1:
+        return pl.DataFrame([msgspec.json.decode(key) for key in keys], schema=dict(schema), orient="row")
+    ((name, dtype),) = schema.items()
+    text = pl.Series(name, keys, dtype=pl.Binary).cast(pl.String)
+    return pl.DataFrame([text == "true" if dtype == pl.Boolean else text.cast(dtype)])
 
 
 def null_keys(frame: pl.DataFrame, columns: Sequence[str]) -> pl.Series | None:

@@ -15,6 +15,13 @@ WINDOW_END = "window_end"
 
 
 @dataclass(frozen=True)
+class Session:
+    """Rows of a key that follow one another within ``gap_ms`` belong together."""
+
+    gap_ms: int
+
+
+@dataclass(frozen=True)
 class Window:
     """Windows of one size that begin at every multiple of ``slide_ms``: tumbling if that is the size, else hopping."""
 
@@ -27,36 +34,55 @@ class Window:
         return self.size_ms // self.slide_ms
 
 
-class AssignWindows:
-    """Adds the start of a row's window; with hopping windows, a row for each of them.
+@dataclass(frozen=True)
+class Until:
+    """Rows of a key belong together that name the same moment in a column, until event time has come to it."""
 
-    A row is late for a window whose end the watermark had reached when the row came: it is left out and counted. A row
-    without event time goes to the dead-letter topic.
+    column: str
+
+
+class AssignWindows:
+    """Adds the end of a row's window; with hopping windows, a row for each of them.
+
+    A row is late for a window whose end the watermark had reached when the row came: it is left out and counted.
     """
 
-    def __init__(self, window: Window, on: str) -> None:
+    def __init__(self, window: Window | Until, on: str) -> None:
         """``on``: column of the event time, in ms (Int64)."""
         self._window = window
         self._on = on
 
     def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:
-        """Rows → rows with ``window_start``."""
-        frame = self._timed(frame, context)
-        slide, count = self._window.slide_ms, self._window.overlapping
-        newest = (pl.col(self._on) // slide * slide).cast(pl.Int64)
-        if count == 1:
-            rows = frame.with_columns(newest.alias(WINDOW_START))
-        else:
-            starts = pl.concat_list([newest - number * slide for number in range(count)])
-            rows = frame.with_columns(starts.alias(WINDOW_START)).explode(WINDOW_START)
+        """Rows → rows with ``window_end``."""
+        rows = self._assigned(frame)
         if WATERMARK not in rows.columns:
             return rows
-        open_ = rows.filter(pl.col(WINDOW_START) + self._window.size_ms > pl.col(WATERMARK))
+        open_ = rows.filter(pl.col(WINDOW_END) > pl.col(WATERMARK))
         if open_.height < rows.height:
             context.late(rows.height - open_.height)
         return open_.drop(WATERMARK)
 
-    def _timed(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:
+    def _assigned(self, frame: pl.DataFrame) -> pl.DataFrame:
+        match self._window:
+            case Until(column):
+                return frame.with_columns(pl.col(column).alias(WINDOW_END))
+            case Window(size, slide) as window:
+                newest = (pl.col(self._on) // slide * slide + size).cast(pl.Int64)
+                if window.overlapping == 1:
+                    return frame.with_columns(newest.alias(WINDOW_END))
+                ends = pl.concat_list([newest - number * slide for number in range(window.overlapping)])
+                return frame.with_columns(ends.alias(WINDOW_END)).explode(WINDOW_END)
+
+
+class RequireEventTime:
+    """Sends rows without event time to the dead-letter topic: they belong to no window."""
+
+    def __init__(self, on: str) -> None:
+        """``on``: column of the event time."""
+        self._on = on
+
+    def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:
+        """Rows → those that have an event time."""
         if not frame.get_column(self._on).null_count():
             return frame
         without = frame.filter(pl.col(self._on).is_null())

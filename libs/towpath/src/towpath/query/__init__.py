@@ -13,7 +13,7 @@ from towpath.query.errors import (
 from towpath.query.loading import load_query
 from towpath.query.render import render_json, render_mermaid, render_text
 from towpath.query.streams import EdgeTo, KeyedStream, MergedStreams, Stream, WindowedStream
-from towpath.query.windows import Window, hopping, tumbling
+from towpath.query.windows import Session, Until, Window, hopping, session, tumbling, until
 
 __all__ = [
     "DEFAULT_PARTITIONS",
@@ -26,8 +26,10 @@ __all__ = [
     "Query",
     "QueryError",
     "QueryLoadError",
+    "Session",
     "Stream",
     "UnknownColumnError",
+    "Until",
     "Window",
     "WindowedStream",
     "agg",
@@ -36,5 +38,7 @@ __all__ = [
     "render_json",
     "render_mermaid",
     "render_text",
+    "session",
     "tumbling",
+    "until",
 ]

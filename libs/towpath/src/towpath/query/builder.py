@@ -71,6 +71,7 @@ class Query:
         emit_time: str | None = None,
         keyed_by: Columns = (),
         key_column: str | None = None,
+        timestamp_column: str | None = None,
         event_time: str | None = None,
         lag_ms: int = DEFAULT_LAG_MS,
         idle_s: float = DEFAULT_IDLE_S,
@@ -88,6 +89,8 @@ class Query:
             keyed_by: columns by whose text (Java's murmur2) the topic is partitioned already; a keyed step on them then
                 needs no shuffle.
             key_column: column that gets the record's key as text.
+            timestamp_column: column that gets the record's timestamp in ms (Int64): when it came to Kafka, where the
+                topic has ``message.timestamp.type=LogAppendTime``.
             event_time: column with the event time in ms since the epoch (Int64), for windows.
             lag_ms: rows of a partition come at most so much later than the newest one: the watermark is behind by that.
             idle_s: a partition from which nothing has come for so long is not waited for.
@@ -107,6 +110,9 @@ class Query:
         if key_column is not None:
             check_names([key_column], place)
             columns[key_column] = pl.String()
+        if timestamp_column is not None:
+            check_names([timestamp_column], place)
+            columns[timestamp_column] = pl.Int64()
         if not columns:
             raise QueryError(f"{place}: the schema has no field besides the emit time")
         keys = column_names(keyed_by)
@@ -115,7 +121,7 @@ class Query:
         time = None if event_time is None else _event_time(columns, event_time, lag_ms, idle_s, place)
         full = {**columns, PARTITION: pl.Int32(), **({SCHED: pl.Int64()} if emit_time else {})}
         options = stage_options(stage, parallelism, backend)
-        node = self._graph.add(Source(topic, full, options, emit_time, key_column, time))
+        node = self._graph.add(Source(topic, full, options, emit_time, key_column, timestamp_column, time))
         return Stream(Place(self._graph, node, keys))
 
     def plan(self) -> QueryPlan:

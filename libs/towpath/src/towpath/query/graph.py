@@ -36,6 +36,7 @@ class Source:
     options: StageOptions
     emit_time: str | None
     key_column: str | None
+    timestamp_column: str | None = None
     event_time: EventTime | None = None
 
 

@@ -147,6 +147,7 @@ class InputPlan:
         partitions: partition count if Towpath makes the topic; None for a source topic, which must exist.
         emit_time: JSON field with the intended emit time in ms, or None.
         key_column: name of a column that receives the record's key as text, or None.
+        timestamp_column: name of a column that receives the record's timestamp in ms (Int64), or None.
         event_time: where event time comes from; None for inner edges, on which watermarks travel, and without it.
     """
 
@@ -156,6 +157,7 @@ class InputPlan:
     partitions: int | None = None
     emit_time: str | None = None
     key_column: str | None = None
+    timestamp_column: str | None = None
     event_time: EventTime | None = None
 
 

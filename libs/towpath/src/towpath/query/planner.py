@@ -11,7 +11,7 @@ from towpath.query.errors import QueryError
 from towpath.query.graph import Apply, Cut, Graph, Head, Sink, Source, sources_of
 from towpath.query.plan import Edge, Format, InputPlan, OperatorPlan, OutputPlan, QueryPlan, StagePlan
 from towpath.query.sections import Exit, Section, Way, cut_graph, input_topics, output_topic
-from towpath.query.steps import AssignWindowsStep, CountStep, KeepStep, Step
+from towpath.query.steps import CountStep, KeepStep, RequireEventTimeStep, Step
 
 
 def plan_graph(graph: Graph, app: str, description: str = "") -> QueryPlan:
@@ -21,7 +21,7 @@ def plan_graph(graph: Graph, app: str, description: str = "") -> QueryPlan:
         GraphError: stages, edges and sinks do not form a query; see :func:`towpath.query.sections.cut_graph`.
     """
     sections = cut_graph(graph, app)
-    timed = any(isinstance(apply.step, AssignWindowsStep) for section in sections for apply in section.steps)
+    timed = any(isinstance(apply.step, RequireEventTimeStep) for section in sections for apply in section.steps)
     needed = _needed_columns(sections, timed=timed)
     if not _gives_the_same(sections, needed):
         needed = {section.name: set(visible(section.head.schema)) for section in sections}
@@ -162,9 +162,10 @@ def _inputs(section: Section, needed: Mapping[str, set[str]], app: str, *, timed
     schema = {name: head.schema[name] for name in columns}
     if isinstance(head, Source):
         key_column = head.key_column if head.key_column in schema else None
-        fields = {name: dtype for name, dtype in schema.items() if name != key_column}
+        stamp = head.timestamp_column if head.timestamp_column in schema else None
+        fields = {name: dtype for name, dtype in schema.items() if name not in (key_column, stamp)}
         event_time = head.event_time if timed else None
-        return (InputPlan(head.topic, Format.JSON, fields, None, head.emit_time, key_column, event_time),)
+        return (InputPlan(head.topic, Format.JSON, fields, None, head.emit_time, key_column, stamp, event_time),)
     return tuple(InputPlan(topic, Format.ARROW, schema, head.partitions) for topic in input_topics(head, app))
 
 

@@ -12,6 +12,7 @@ from towpath.operators.highest import Highest
 from towpath.operators.keyed_rows import KeyedRows, Reduction
 from towpath.operators.keys import KEY_TYPES
 from towpath.operators.ranked import Ranked
+from towpath.operators.sessions import Sessions
 from towpath.query.check import Schema, check_names, check_row_wise, unknown_column, visible
 from towpath.query.errors import ColumnTypeError, QueryError
 from towpath.query.place import Place
@@ -102,6 +103,16 @@ def highest(place: Place, keys: Sequence[str], by: str) -> Kept:
     """
     columns = _ordered(place, keys, "highest", (by,))
     return Kept("highest", Highest(columns, by), frozenset(columns))
+
+
+def sessions(place: Place, keys: Sequence[str], gap_ms: int, on: str, columns: Mapping[str, Aggregate]) -> Kept:
+    """Sessions of a key's rows with their aggregates.
+
+    Raises:
+        QueryError: no column, or one that can't be.
+    """
+    kept = aggregated(place, keys, columns, None)
+    return Kept("sessions", Sessions(gap_ms, on, Aggregates(columns)), kept.reads | {on})
 
 
 def kept_columns(place: Place, keys: Sequence[str], kept: Kept, prefix: str = "") -> Schema:

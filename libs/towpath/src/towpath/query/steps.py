@@ -15,8 +15,9 @@ from towpath.operators.keyed_rows import KeyedRows, Reduction
 from towpath.operators.lookup import Lookup
 from towpath.operators.process import KeyedProcess, RowFunction
 from towpath.operators.rows import BatchFunction, Explode, Filter, Keep, MapBatches, RequireKey, Select, WithColumns
+from towpath.operators.sessions import Sessions, SessionWindows
 from towpath.operators.windowed_rows import WindowedRows
-from towpath.operators.windows import WINDOW_START, AssignWindows, Window
+from towpath.operators.windows import WINDOW_END, AssignWindows, RequireEventTime, Until, Window
 from towpath.query.check import Schema, visible
 from towpath.query.plan import Operator, OperatorPlan
 
@@ -283,10 +284,31 @@ class KeyedRowsStep:
 
 
 @dataclass(frozen=True)
+class RequireEventTimeStep:
+    """Rows without event time go to the dead-letter topic."""
+
+    on: str
+    name: str = "require_event_time"
+    tables: tuple[TableUse, ...] = ()
+
+    def make(self) -> Operator:
+        """A new operator."""
+        return RequireEventTime(self.on)
+
+    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
+        """What is wanted, and the event time."""
+        return set(wanted) | {self.on}
+
+    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
+        """It changes no column."""
+        return True
+
+
+@dataclass(frozen=True)
 class AssignWindowsStep:
     """Windows of each row."""
 
-    window: Window
+    window: Window | Until
     on: str
     name: str = "window"
     tables: tuple[TableUse, ...] = ()
@@ -297,7 +319,8 @@ class AssignWindowsStep:
 
     def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
         """What is wanted and comes from before, and the event time."""
-        return set(wanted) - {WINDOW_START} | {self.on}
+        read = {self.window.column} if isinstance(self.window, Until) else set()
+        return set(wanted) - {WINDOW_END} | {self.on} | read
 
     def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
         """It only adds a column."""
@@ -317,7 +340,7 @@ class WindowedRowsStep:
     """
 
     keys: Schema
-    window: Window
+    window: Window | Until
     reduction: Reduction
     columns: Schema
     reads: frozenset[str]
@@ -333,7 +356,41 @@ class WindowedRowsStep:
 
     def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
         """The key and the window, and what is kept."""
-        return {*self.keys, WINDOW_START} | self.reads
+        return {*self.keys, WINDOW_END} | self.reads
+
+    def keeps(self, columns: Collection[str]) -> bool:
+        """If they are part of the key."""
+        return set(self.keys).issuperset(columns)
+
+
+@dataclass(frozen=True)
+class SessionsStep:
+    """Sessions kept per key.
+
+    Attributes:
+        keys: key column → Polars type.
+        sessions: what is kept.
+        columns: kept columns → Polars type.
+        reads: columns that they are made of.
+    """
+
+    keys: Schema
+    sessions: Sessions
+    columns: Schema
+    reads: frozenset[str]
+    name: str
+    tables: tuple[TableUse, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", (TableUse(self.name, json_codec(list[list[Any]])),))
+
+    def make(self) -> Operator:
+        """A new operator."""
+        return SessionWindows(self.keys, self.sessions, self.columns, self.name)
+
+    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
+        """The key, and what is kept."""
+        return set(self.keys) | self.reads
 
     def keeps(self, columns: Collection[str]) -> bool:
         """If they are part of the key."""

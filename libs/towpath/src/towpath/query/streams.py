@@ -7,12 +7,13 @@ from typing import Any, Literal
 
 import polars as pl
 
-from towpath.operators.aggregates import Aggregate
+from towpath.operators.aggregates import Aggregate, Aggregates
 from towpath.operators.enriched import Enriched
 from towpath.operators.json_encode import sink_schema
 from towpath.operators.process import RowFunction
 from towpath.operators.rows import BatchFunction
-from towpath.operators.windows import WINDOW_END, WINDOW_START, Window
+from towpath.operators.sessions import Sessions
+from towpath.operators.windows import WINDOW_END, WINDOW_START, Session, Until, Window
 from towpath.query.agg import count
 from towpath.query.check import check_key, check_names, check_row_wise, unknown_column, visible
 from towpath.query.errors import ColumnTypeError, QueryError
@@ -20,7 +21,17 @@ from towpath.query.graph import Sink, StageOptions, sources_of
 from towpath.query.names import check_topic
 from towpath.query.place import Place, cut, stage_options
 from towpath.query.plan import Edge
-from towpath.query.reductions import Columns, Kept, aggregated, column_names, highest, kept_columns, latest, top
+from towpath.query.reductions import (
+    Columns,
+    Kept,
+    aggregated,
+    column_names,
+    highest,
+    kept_columns,
+    latest,
+    sessions,
+    top,
+)
 from towpath.query.steps import (
     AssignWindowsStep,
     CountStep,
@@ -30,8 +41,10 @@ from towpath.query.steps import (
     LookupStep,
     MapBatchesStep,
     ProcessStep,
+    RequireEventTimeStep,
     RequireKeyStep,
     SelectStep,
+    SessionsStep,
     Step,
     WindowedRowsStep,
     WithColumnsStep,
@@ -297,7 +310,7 @@ class KeyedStream:
         place = self._enter("top")
         return self._keep(place, top(place, self._keys, n, by, descending, rank))
 
-    def window(self, window: Window, *, on: str) -> WindowedStream:
+    def window(self, window: Window | Session | Until, *, on: str | None = None) -> WindowedStream:
         """Go on with windows of event time, whose results come when they close.
 
         A window closes when the watermark has reached its end: when every partition of every source has come so far,
@@ -305,27 +318,29 @@ class KeyedStream:
         window's results is its last moment, ``window_end`` - 1: windows over windows go by that.
 
         Args:
-            window: made by :func:`tumbling` or :func:`hopping`.
-            on: column of the event time in ms (Int64).
+            window: made by :func:`tumbling`, :func:`hopping`, :func:`session` or :func:`until`.
+            on: column of the event time in ms (Int64); not with :func:`until`, whose column says when to close.
 
         Raises:
-            QueryError: a source has no ``event_time``.
+            QueryError: a source has no ``event_time``, or ``on`` is missing.
         """
+        time = window.column if isinstance(window, Until) else on
+        if time is None or (isinstance(window, Until) and on is not None):
+            raise QueryError("window(…) takes on='…', the column of the event time, except with until('…')")
         for place in self._places:
+            label = place.label("window")
             untimed = [source.topic for source in sources_of(place.node) if source.event_time is None]
             if untimed:
                 raise QueryError(
-                    f"{place.label('window')}: source {untimed[0]!r} tells no event time: "
-                    "write query.source(…, event_time='…')"
+                    f"{label}: source {untimed[0]!r} tells no event time: write query.source(…, event_time='…')"
                 )
-            if on not in place.schema:
-                raise unknown_column(on, place.schema, place.label("window"))
-            if place.schema[on] != pl.Int64:
+            if time not in place.schema:
+                raise unknown_column(time, place.schema, label)
+            if place.schema[time] != pl.Int64:
                 raise ColumnTypeError(
-                    f"{place.label('window')}: column {on!r} is {place.schema[on]}, and event time is Int64, "
-                    "in ms since the epoch"
+                    f"{label}: column {time!r} is {place.schema[time]}, and event time is Int64, in ms since the epoch"
                 )
-        return WindowedStream(self._enter, self._keys, window, on)
+        return WindowedStream(self._enter, self._keys, window, time)
 
     def enrich(self, table: KeyedStream, *, columns: Sequence[str] | Mapping[str, str]) -> Stream:
         """Join rows with the newest row that a table has for their key; they wait in state until there is one.
@@ -407,7 +422,9 @@ class KeyedStream:
 class WindowedStream:
     """Rows of one key and one window of event time belong together."""
 
-    def __init__(self, enter: Callable[[str], Place], keys: tuple[str, ...], window: Window, on: str) -> None:
+    def __init__(
+        self, enter: Callable[[str], Place], keys: tuple[str, ...], window: Window | Session | Until, on: str
+    ) -> None:
         """Made by :meth:`KeyedStream.window`; ``enter`` gives the stage of the step of a name."""
         self._enter = enter
         self._keys = keys
@@ -430,6 +447,8 @@ class WindowedStream:
         Args:
             columns: column → aggregate, such as ``highest=agg.max("price")``.
         """
+        if isinstance(self._window, Session):
+            return self._sessions(self._window.gap_ms, columns)
         return self._keep("aggregate", lambda place, keys: aggregated(place, keys, columns, None))
 
     def latest(self, by: Columns) -> Stream:
@@ -447,17 +466,31 @@ class WindowedStream:
         return self._keep("highest", lambda place, keys: highest(place, keys, by))
 
     def _keep(self, name: str, make: Callable[[Place, Sequence[str]], Kept]) -> Stream:
-        place = self._enter(name)
-        taken = [column for column in (WINDOW_START, WINDOW_END) if column in place.schema and column != self._on]
-        if taken:
-            raise QueryError(f"{place.label('window')}: the rows have a column {taken[0]!r} already; rename it")
-        place = place.apply(AssignWindowsStep(self._window, self._on))
-        keys = (*self._keys, WINDOW_START)
-        kept = make(place, (*keys, WINDOW_END))
+        if isinstance(self._window, Session):
+            raise QueryError(f"{name} over sessions: only count and aggregate are there for them")
+        place = self._timed(name).apply(AssignWindowsStep(self._window, self._on))
+        keys = (*self._keys, WINDOW_END)
+        kept = make(place, (*keys, WINDOW_START))
         columns = kept_columns(place, keys, kept)
         schema = {key: place.schema[key] for key in self._keys}
         step = WindowedRowsStep(schema, self._window, kept.reduction, columns, kept.reads, kept.name)
         return Stream(place.apply(step))
+
+    def _sessions(self, gap_ms: int, columns: Mapping[str, Aggregate]) -> Stream:
+        place = self._timed("sessions")
+        kept = sessions(place, (*self._keys, WINDOW_START, WINDOW_END), gap_ms, self._on, columns)
+        schema = {key: place.schema[key] for key in self._keys}
+        found = kept_columns(place, self._keys, kept)
+        reduction = Sessions(gap_ms, self._on, Aggregates(columns))
+        return Stream(place.apply(SessionsStep(schema, reduction, found, kept.reads, kept.name)))
+
+    def _timed(self, name: str) -> Place:
+        """The stage of the step, where rows have an event time."""
+        place = self._enter(name)
+        taken = [column for column in (WINDOW_START, WINDOW_END) if column in place.schema and column != self._on]
+        if taken:
+            raise QueryError(f"{place.label('window')}: the rows have a column {taken[0]!r} already; rename it")
+        return place.apply(RequireEventTimeStep(self._on))
 
 
 _OF_TABLE = "of_table"

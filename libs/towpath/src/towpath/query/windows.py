@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from towpath.operators.windows import Window
+from towpath.operators.windows import Session, Until, Window
 from towpath.query.errors import QueryError
 
-__all__ = ["Window", "hopping", "tumbling"]
+__all__ = ["Session", "Until", "Window", "hopping", "session", "tumbling", "until"]
+
+
+def session(gap_ms: int) -> Session:
+    """Windows of one key that last until nothing has come for ``gap_ms``; rows exactly so far apart belong together.
+
+    Raises:
+        QueryError: the gap is not positive.
+    """
+    if gap_ms <= 0:
+        raise QueryError(f"a session with a gap of {gap_ms} ms: the gap must be positive")
+    return Session(gap_ms)
+
+
+def until(column: str) -> Until:
+    """One window for the rows of a key that have the same moment in a column (ms, Int64); it closes at that moment."""
+    return Until(column)
 
 
 def tumbling(size_ms: int) -> Window:

@@ -26,15 +26,28 @@ from towpath.operators.keyed import Keyed
 from towpath.operators.lookup import Lookup
 from towpath.operators.merging import Merging
 from towpath.operators.rows import Explode, Filter, Keep, MapBatches, RequireKey, Select, WithColumns
+from towpath.operators.sessions import SessionWindows
 from towpath.operators.timed import Timed
-from towpath.operators.windows import AssignWindows
+from towpath.operators.windows import AssignWindows, RequireEventTime
 from towpath.query.plan import PARTITION, Operator, StagePlan
 from towpath.stage.metrics import StageMetrics
 
 PASS = "pass"  # noqa: S105 - a name, not a secret
 """Name under which a stage without operators is measured."""
 
-STATELESS = (AssignWindows, Combine, Explode, Filter, Keep, Lookup, MapBatches, RequireKey, Select, WithColumns)
+STATELESS = (
+    AssignWindows,
+    Combine,
+    Explode,
+    Filter,
+    Keep,
+    Lookup,
+    MapBatches,
+    RequireEventTime,
+    RequireKey,
+    Select,
+    WithColumns,
+)
 """Operators that may be given a part of a batch by itself, and again: what they make of it says the same."""
 
 
@@ -115,7 +128,7 @@ class OperatorChain:
     @property
     def judges_lateness(self) -> bool:
         """Whether some operator has to know the watermark at which each row came."""
-        return any(isinstance(operator, AssignWindows) for _, operator in self._operators)
+        return any(isinstance(operator, AssignWindows | SessionWindows) for _, operator in self._operators)
 
     def due(self, partition: int) -> int | None:
         """The earliest timer of a task, in ms of event time; None: there is none."""

@@ -41,6 +41,13 @@ def offsets(messages: Sequence[Message]) -> npt.NDArray[np.int64]:
     return np.fromiter(map(type(messages[0]).offset, messages), np.int64, len(messages))
 
 
+def timestamps(messages: Sequence[Message]) -> npt.NDArray[np.int64]:
+    """The timestamp of each record, in ms."""
+    if isinstance(messages, Records):
+        return messages.timestamp
+    return np.fromiter((message.timestamp()[1] for message in messages), np.int64, len(messages))
+
+
 def values(messages: Sequence[Message]) -> Sequence[bytes | None]:
     """The value of each record; cells of one buffer where the client gives columns."""
     return messages.value if isinstance(messages, Records) else list(map(type(messages[0]).value, messages))

@@ -30,6 +30,13 @@ MARK_INTERVAL_S = 0.1
 """Shortest time between two marks on the same edge: a record for each task of the next stage."""
 
 
+LOOK_AGAIN_S = 1.0
+"""After an input that was silent was found not to be at its end."""
+
+AtEnd = Callable[[TopicPartition], bool]
+"""Whether an input has been read to its end, by the broker's word."""
+
+
 class StageTime:
     """What a replica knows of event time.
 
@@ -46,7 +53,7 @@ class StageTime:
         self._count = tasks
         self._tasks: Mapping[int, OwnedTask] = {}
         self._said: dict[int, int] = {}
-        self._heard_s: dict[TopicPartition, float] = {}
+        self._look_s: dict[TopicPartition, float] = {}
         self._news: list[_News] = []
         self._marked_s = float("-inf")
 
@@ -60,7 +67,8 @@ class StageTime:
                 )
             if before.get(partition) is not task:
                 self._said.pop(partition, None)
-                self._heard_s |= {TopicPartition(topic, partition): now_s for topic in self._sources}
+                for topic, source in self._sources.items():
+                    self._look_s[TopicPartition(topic, partition)] = now_s + source.idle_s
 
     def watermark(self, partition: int) -> int:
         """The task's own watermark, in ms of event time."""
@@ -104,14 +112,17 @@ class StageTime:
                 marks.mark(news.upstream, news.mark_ms, news.source.topic, news.offset)
         self._news = []
 
-    def rest(self, now_s: float) -> None:
-        """Note inputs from which nothing has come for long; to be called every turn."""
-        for source, heard_s in self._heard_s.items():
+    def rest(self, now_s: float, at_end: AtEnd) -> None:
+        """Note inputs from which nothing has come for long because they have nothing; to be called every turn."""
+        for source, look_s in self._look_s.items():
             task = self._tasks.get(source.partition)
-            if task is None or task.watermarks is None or task.full or task.migrating:
+            if now_s < look_s or task is None or task.watermarks is None or task.full or task.migrating:
                 continue
-            if now_s - heard_s >= self._sources[source.topic].idle_s:
+            if at_end(source):
                 task.watermarks.mark(source.topic, IDLE, source.topic, task.positions[source.topic])
+                self._look_s[source] = float("inf")  # until something comes
+            else:
+                self._look_s[source] = now_s + LOOK_AGAIN_S
 
     def say(self, held: Callable[[int], int | None], now_s: float) -> Marks | None:
         """What the next stages are to be told; None: nothing new, or the last time was just now.
@@ -149,7 +160,7 @@ class StageTime:
         times = frame.get_column(plan.column).cast(pl.Int64).fill_null(NEVER).to_numpy()
         for partition in np.unique(owner).tolist():
             source, at = TopicPartition(part.topic, partition), np.flatnonzero(owner == partition)
-            self._heard_s[source] = now_s
+            self._look_s[source] = now_s + plan.idle_s
             current = self.watermark(partition)
             reached = np.maximum.accumulate(np.maximum(times[at] - plan.lag_ms, current))
             stamps[at] = np.concatenate([[current], reached[:-1]])

@@ -114,6 +114,7 @@ class Intake:
 
     def __init__(self, plan: StagePlan) -> None:
         self._decoders: dict[str, RecordDecoder] = {item.topic: decoder_for(item) for item in plan.inputs}
+        self._stamped = {item.topic: item.timestamp_column for item in plan.inputs if item.timestamp_column is not None}
         self._keyed = {item.topic for item in plan.inputs if item.format is Format.BYTES or item.key_column is not None}
 
     def read(self, messages: Sequence[Message]) -> Batch:
@@ -139,7 +140,11 @@ class Intake:
             poison += [PoisonRecord(group[bad.index], bad.reason) for bad in decoded.bad]
             if decoded.frame.height:
                 owners = np.repeat(partitions, decoded.rows)
-                frames.append(decoded.frame.hstack([pl.Series(PARTITION, owners)]))
+                more = [pl.Series(PARTITION, owners)]
+                if topic in self._stamped:
+                    stamps = np.repeat(columns.timestamps(group), decoded.rows)
+                    more.append(pl.Series(self._stamped[topic], stamps, pl.Int64))
+                frames.append(decoded.frame.hstack(more))
         return Batch(
             frame=pl.concat(frames, how="diagonal") if frames else None,
             next_offsets=next_offsets,

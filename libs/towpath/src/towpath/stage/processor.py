@@ -23,7 +23,7 @@ from towpath.operators.marks import encode_marks
 from towpath.query.plan import StagePlan
 from towpath.stage.chain import OperatorChain, gate_of
 from towpath.stage.deadletter import DeadLetters
-from towpath.stage.event_time import StageTime
+from towpath.stage.event_time import AtEnd, StageTime
 from towpath.stage.gate import Gate
 from towpath.stage.gathering import GatheredRows
 from towpath.stage.intake import Batch, Intake
@@ -34,6 +34,11 @@ from towpath.stage.router import Router
 from towpath.stage.settings import StageSettings
 from towpath.stage.tasks import OwnedTask
 from towpath.stage.transaction import Transactor
+
+
+def nobody_tells(source: TopicPartition) -> bool:  # noqa: ARG001 - see AtEnd
+    """No input is known to be at its end."""
+    return False
 
 
 class Processor(Protocol):
@@ -66,10 +71,14 @@ class Processor(Protocol):
         """
         ...
 
-    def resume(self, now_s: float) -> bool:
-        """Process rows that waited for their key's state and have it now; gives whether there were any.
+    def resume(self, now_s: float, at_end: AtEnd = nobody_tells) -> bool:
+        """Process rows that waited for their key's state and have it now, and let timers go off; gives whether any did.
 
         To be called every turn; it opens the replica's transaction if there is something to do.
+
+        Args:
+            now_s: monotonic time.
+            at_end: asked of an input that was silent for long.
         """
         ...
 
@@ -178,12 +187,12 @@ class FrameProcessor:
         if self._time is not None:
             self._time.advance(stops)
 
-    def resume(self, now_s: float) -> bool:
+    def resume(self, now_s: float, at_end: AtEnd = nobody_tells) -> bool:
         """See :class:`Processor`."""
         resumed = self._resume_parked()
         closed = False
         if self._time is not None and self._chain is not None:
-            self._time.rest(now_s)
+            self._time.rest(now_s, at_end)
             closed = self._close_windows(self._time, self._chain)
             self._say(self._time, self._chain, now_s)
         return resumed or closed

@@ -35,6 +35,7 @@ from towpath.stage.assignment import STATIC_EPOCH, StaticAssignment
 from towpath.stage.columns import mean_value_bytes
 from towpath.stage.committer import Committer
 from towpath.stage.coordinated import Coordinated
+from towpath.stage.ends import Ends
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.ownership import Ownership, Topics
 from towpath.stage.phases import Phase, PhaseMachine
@@ -133,6 +134,7 @@ class Replica:
         self._least_records = first_batch_records(self._most_records)
         self._pace = Pace()
         self._consumer = kafka.consumer(name=settings.replica, columns=True)
+        self._ends = Ends(self._consumer)
         self._coordinated = coordinated
         self._transactor = Transactor(
             kafka,
@@ -286,7 +288,7 @@ class Replica:
             self._most_now = most_batch_records(self._most_records, value_bytes, self._waited_s)
             self._batch_s = self._clock.monotonic_s()
             self._process_timed(messages)
-        self._processor.resume(self._clock.monotonic_s())
+        self._processor.resume(self._clock.monotonic_s(), self._ends.reached)
         self._rest_full_partitions()
         if should_commit(self._facts(), self._limits) or self._offsets_due():
             self._commit()
