@@ -22,10 +22,12 @@ from statemgr.watermarks import Watermarks
 from tests.simulation.oracle import UPSTREAMS
 from tests.simulation.rows import IDLE, Output, Row, decode_record, encode_output
 from towpath.query.plan import Edge, Format, InputPlan, OutputPlan, StagePlan
+from towpath.stage.event_time import AtEnd
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.overflow import Overflow
 from towpath.stage.ownership import Topics
 from towpath.stage.parking import Parking
+from towpath.stage.processor import nobody_tells
 from towpath.stage.settings import StageSettings
 from towpath.stage.tasks import OwnedTask
 from towpath.stage.transaction import Transactor
@@ -136,7 +138,7 @@ class Counting:
         for work in {id(work): work for work, _ in gathered}.values():
             self._send_mark(work)
 
-    def resume(self, now_s: float) -> bool:
+    def resume(self, now_s: float, at_end: AtEnd = nobody_tells) -> bool:
         """See the protocol."""
         moved = [self._take_parked(work) for work in self._work.values()]
         for work in self._work.values():
