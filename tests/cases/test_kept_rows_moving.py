@@ -93,6 +93,21 @@ def through_moves(step: Callable[[KeyedStream], None], strategy: Strategy, state
     return cluster
 
 
+def end(cluster: Cluster) -> None:
+    """Let all state come, and event time to the end."""
+    cluster.hurry()
+    cluster.settle()
+    cluster.write([{"auction": KEYS * TASKS + number, "t": END_MS} for number in range(TASKS)])
+    cluster.rest()
+    for _ in range(50):
+        cluster.step()
+
+
+def closed(cluster: Cluster) -> list[tuple[int, int, int]]:
+    """Key, start and count of the windows that have closed."""
+    return [(row["auction"], row["window_start"], row["n"]) for row in (record.value for record in cluster.output())]
+
+
 STRATEGIES = [Strategy.RESTART, Strategy.REPLAY, Strategy.LAZY, Strategy.HYBRID]
 
 
@@ -100,13 +115,8 @@ STRATEGIES = [Strategy.RESTART, Strategy.REPLAY, Strategy.LAZY, Strategy.HYBRID]
 def test_every_window_closes_once_with_all_of_its_rows(strategy: Strategy) -> None:
     cluster = through_moves(windows, strategy)
     expected = Counter((row["auction"], row["t"] // WINDOW_MS * WINDOW_MS) for row in cluster.sent)
-    cluster.hurry()
-    cluster.settle()
-    cluster.write([{"auction": KEYS * TASKS + number, "t": END_MS} for number in range(TASKS)])
-    cluster.rest()
-    for _ in range(50):
-        cluster.step()
-    found = [(row["auction"], row["window_start"], row["n"]) for row in (record.value for record in cluster.output())]
+    end(cluster)
+    found = closed(cluster)
     assert sorted(found) == sorted((auction, start, n) for (auction, start), n in expected.items())
     assert len(cluster.state()) == TASKS
     cluster.close()
@@ -126,13 +136,8 @@ def test_every_session_ends_once_with_all_of_its_rows(strategy: Strategy) -> Non
             (auction, start, sum(start <= time < end for time in each))
             for start, end in zip(starts, [*starts[1:], END_MS], strict=True)
         ]
-    cluster.hurry()
-    cluster.settle()
-    cluster.write([{"auction": KEYS * TASKS + number, "t": END_MS} for number in range(TASKS)])
-    cluster.rest()
-    for _ in range(50):
-        cluster.step()
-    found = [(row["auction"], row["window_start"], row["n"]) for row in (record.value for record in cluster.output())]
+    end(cluster)
+    found = closed(cluster)
     assert sorted(found) == sorted(expected)
     cluster.close()
 
@@ -155,13 +160,8 @@ def test_the_last_aggregate_of_each_key_is_that_of_all_rows(strategy: Strategy) 
 
 def test_stores_on_disk_tell_which_windows_are_open(tmp_path: Path) -> None:
     cluster = through_moves(windows, Strategy.HYBRID, tmp_path)
-    cluster.hurry()
-    cluster.settle()
-    cluster.write([{"auction": KEYS * TASKS + number, "t": END_MS} for number in range(TASKS)])
-    cluster.rest()
-    for _ in range(50):
-        cluster.step()
+    end(cluster)
     expected = Counter((row["auction"], row["t"] // WINDOW_MS * WINDOW_MS) for row in cluster.sent if row["t"] < END_MS)
-    found = [(row["auction"], row["window_start"], row["n"]) for row in (record.value for record in cluster.output())]
+    found = closed(cluster)
     assert sorted(found) == sorted((auction, start, n) for (auction, start), n in expected.items())
     cluster.close()

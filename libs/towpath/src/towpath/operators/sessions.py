@@ -15,7 +15,7 @@ import polars as pl
 from towpath.operators.aggregates import Aggregates
 from towpath.operators.keyed_rows import GROUP, grouped, reduced, rows_of
 from towpath.operators.keys import key_bytes, key_frame
-from towpath.operators.timers import Timers
+from towpath.operators.timers import TaskTimers
 from towpath.operators.windows import WINDOW_END, WINDOW_START
 from towpath.query.plan import PARTITION, WATERMARK, OperatorContext
 
@@ -97,7 +97,7 @@ class SessionWindows:
         self._kept = dict(kept)
         self._last = list(self._kept).index(LAST)
         self.state_table = table
-        self._timers: dict[int, Timers] = {}
+        self._timers = TaskTimers(table, lambda _, sessions: min(map(self._end, sessions)))
 
     def state_keys(self, frame: pl.DataFrame) -> list[bytes]:
         """See :class:`towpath.operators.keyed.Keyed`."""
@@ -113,16 +113,16 @@ class SessionWindows:
         first = frame.group_by(GROUP).agg(pl.col(self._sessions.on).min()).sort(GROUP).get_column(self._sessions.on)
         partitions = groups.get_column(PARTITION).to_list()
         for partition, key, time in zip(partitions, keys, first.to_list(), strict=True):
-            self._of(partition, context).add(key, time + self._sessions.gap_ms)
+            self._timers.of(partition, context).add(key, time + self._sessions.gap_ms)
         return self._rows([], rows_of([], self._kept, self.state_table), 0)
 
     def due(self, partition: int, context: OperatorContext) -> int | None:
         """When a session ends, or may end; see :class:`towpath.operators.timed.Timed`."""
-        return self._of(partition, context).earliest
+        return self._timers.of(partition, context).earliest
 
     def close(self, partition: int, watermark_ms: int, context: OperatorContext, most: int) -> pl.DataFrame:
         """Sessions that end at the watermark or before, which are deleted."""
-        timers = self._of(partition, context)
+        timers = self._timers.of(partition, context)
         keys = timers.take(watermark_ms, most)
         table = context.tasks[partition].table(self.state_table)
         before = table.get_many(keys)
@@ -146,13 +146,3 @@ class SessionWindows:
         columns = [name for name in found.columns if name != GROUP]
         joined = found.join(owners, on=GROUP, how="left", maintain_order="left")
         return joined.select(*self._keys, *columns, pl.lit(partition, pl.Int32).alias(PARTITION))
-
-    def _of(self, partition: int, context: OperatorContext) -> Timers:
-        """Timers of a task, read from its state where they are not known yet."""
-        state = context.tasks[partition]
-        known = self._timers.get(partition)
-        if known is None or not known.are_of(state):
-            known = self._timers[partition] = Timers(
-                state, self.state_table, lambda _, sessions: min(map(self._end, sessions))
-            )
-        return known

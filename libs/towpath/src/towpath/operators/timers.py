@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from statemgr.state import TaskState
+from towpath.query.plan import OperatorContext
 
 
 class Timers:
@@ -67,3 +68,21 @@ class Timers:
         del self._keys[time][key], self._time[key]
         if not self._keys[time]:
             del self._keys[time]
+
+
+class TaskTimers:
+    """The timers of every task, read from its state where they are not known yet."""
+
+    def __init__(self, table: str, time_of: Callable[[bytes, Any], int]) -> None:
+        """See :class:`Timers`."""
+        self._table = table
+        self._time_of = time_of
+        self._known: dict[int, Timers] = {}
+
+    def of(self, partition: int, context: OperatorContext) -> Timers:
+        """Those of one task."""
+        state = context.tasks[partition]
+        known = self._known.get(partition)
+        if known is None or not known.are_of(state):
+            known = self._known[partition] = Timers(state, self._table, self._time_of)
+        return known

@@ -14,7 +14,7 @@ import polars as pl
 
 from towpath.operators.keyed_rows import GROUP, Reduction, grouped, reduced, rows_of
 from towpath.operators.keys import key_bytes, key_frame
-from towpath.operators.timers import Timers
+from towpath.operators.timers import TaskTimers
 from towpath.operators.windows import WINDOW_END, WINDOW_START, Until, Window
 from towpath.query.plan import PARTITION, OperatorContext
 
@@ -51,7 +51,7 @@ class WindowedRows:
         self._reduction = reduction
         self._kept = dict(kept)
         self.state_table = table
-        self._timers: dict[int, Timers] = {}
+        self._timers = TaskTimers(table, lambda key, _: _end(key))
 
     def state_keys(self, frame: pl.DataFrame) -> list[bytes]:
         """See :class:`towpath.operators.keyed.Keyed`."""
@@ -64,16 +64,16 @@ class WindowedRows:
         reduced(frame, groups, keys, self._reduction, context, self.state_table)
         ends = groups.get_column(WINDOW_END).to_list()
         for partition, end, key in zip(groups.get_column(PARTITION).to_list(), ends, keys, strict=True):
-            self._of(partition, context).add(key, end)
+            self._timers.of(partition, context).add(key, end)
         return self._rows([], [], 0)
 
     def due(self, partition: int, context: OperatorContext) -> int | None:
         """End of the earliest open window; see :class:`towpath.operators.timed.Timed`."""
-        return self._of(partition, context).earliest
+        return self._timers.of(partition, context).earliest
 
     def close(self, partition: int, watermark_ms: int, context: OperatorContext, most: int) -> pl.DataFrame:
         """Rows of windows that end at the watermark or before, whose state is deleted."""
-        keys = self._of(partition, context).take(watermark_ms, most)
+        keys = self._timers.of(partition, context).take(watermark_ms, most)
         table = context.tasks[partition].table(self.state_table)
         values = table.get_many(keys)
         table.put_many(keys, [None] * len(keys))
@@ -91,14 +91,6 @@ class WindowedRows:
             pl.exclude(GROUP, *self._keys),
             pl.lit(partition, pl.Int32).alias(PARTITION),
         )
-
-    def _of(self, partition: int, context: OperatorContext) -> Timers:
-        """Timers of a task, read from its state where they are not known yet."""
-        state = context.tasks[partition]
-        known = self._timers.get(partition)
-        if known is None or not known.are_of(state):
-            known = self._timers[partition] = Timers(state, self.state_table, lambda key, _: _end(key))
-        return known
 
 
 def _end(key: bytes) -> int:

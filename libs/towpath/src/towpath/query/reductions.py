@@ -105,14 +105,14 @@ def highest(place: Place, keys: Sequence[str], by: str) -> Kept:
     return Kept("highest", Highest(columns, by), frozenset(columns))
 
 
-def sessions(place: Place, keys: Sequence[str], gap_ms: int, on: str, columns: Mapping[str, Aggregate]) -> Kept:
+def sessions(place: Place, keys: Sequence[str], reduction: Sessions, columns: Mapping[str, Aggregate]) -> Kept:
     """Sessions of a key's rows with their aggregates.
 
     Raises:
         QueryError: no column, or one that can't be.
     """
     kept = aggregated(place, keys, columns, None)
-    return Kept("sessions", Sessions(gap_ms, on, Aggregates(columns)), kept.reads | {on})
+    return Kept("sessions", reduction, kept.reads | {reduction.on})
 
 
 def kept_columns(place: Place, keys: Sequence[str], kept: Kept, prefix: str = "") -> Schema:

@@ -478,10 +478,10 @@ class WindowedStream:
 
     def _sessions(self, gap_ms: int, columns: Mapping[str, Aggregate]) -> Stream:
         place = self._timed("sessions")
-        kept = sessions(place, (*self._keys, WINDOW_START, WINDOW_END), gap_ms, self._on, columns)
+        reduction = Sessions(gap_ms, self._on, Aggregates(columns))
+        kept = sessions(place, (*self._keys, WINDOW_START, WINDOW_END), reduction, columns)
         schema = {key: place.schema[key] for key in self._keys}
         found = kept_columns(place, self._keys, kept)
-        reduction = Sessions(gap_ms, self._on, Aggregates(columns))
         return Stream(place.apply(SessionsStep(schema, reduction, found, kept.reads, kept.name)))
 
     def _timed(self, name: str) -> Place:
