@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 
 from bench.peers.launch import Launched
-from bench.peers.model import Run, RunFailedError, Say, System
-from bench.peers.outputs import Outputs, differences
+from bench.peers.model import COUNTED, Run, RunFailedError, Say, System
+from bench.peers.outputs import Outputs, asked_for, differences
 from bench.peers.progress import START_SHARE, Window, newly_covered, share_at, window
 from bench.peers.sampling import Memory, Sampler
 from bench.peers.topics import Reader, Topics
@@ -107,7 +107,7 @@ def drain(bench: Bench, system: System, run: Run, expected: pl.DataFrame) -> Dra
     wrong = differences(run.job.program, outputs.rows, expected)
     if wrong:
         raise RunFailedError(f"its outputs are wrong: {wrong}")
-    found = _window(sampler, outputs.rows, run)
+    found = _window(sampler, asked_for(outputs.rows, expected), run)
     return _figures(found, sampler, outputs.rows, run.events, _changelog_records(topics, run), begin_s)
 
 
@@ -133,7 +133,8 @@ def _await_complete(
 
 
 def _window(sampler: Sampler, outputs: pl.DataFrame, run: Run) -> Window:
-    weights = newly_covered(outputs) if run.job.counts else pl.repeat(1, outputs.height, eager=True)
+    keys = COUNTED.get(run.job.program)
+    weights = newly_covered(outputs, keys) if keys else pl.repeat(1, outputs.height, eager=True)
     shares = share_at(sampler.samples, outputs, weights, float(weights.sum()))
     found = window(sampler.samples, shares, run.events)
     if found is None:

@@ -6,12 +6,15 @@ import numpy as np
 import polars as pl
 
 from bench.peers.data import CHUNK, SEED, drawn_keys
-from bench.peers.model import Data, Job
+from bench.peers.model import COUNTED, Data, Job
 from nexmark import GeneratorConfig, generate
 
 MILLI_EURO_PER_DOLLAR = 908
 AUCTION_STEP = 123
 FIRST_DIRECTORY = 3
+WINDOW = "window_start"
+WINDOW_MS, LAG_MS = 10_000, 4_000
+CATEGORY, STATES = 10, ["OR", "ID", "CA"]
 
 OUTPUT_FIELDS: dict[str, dict[str, pl.DataType]] = {
     "q0": {
@@ -39,20 +42,39 @@ OUTPUT_FIELDS: dict[str, dict[str, pl.DataType]] = {
         "dir3": pl.String(),
     },
     "count": {"auction": pl.Int64(), "count": pl.Int64()},
+    "tumbling": {"auction": pl.Int64(), "window_start": pl.Int64(), "count": pl.Int64()},
+    "q3": {"name": pl.String(), "city": pl.String(), "state": pl.String(), "id": pl.Int64()},
 }
 """Program → fields of its outputs, as they are read for the comparison."""
 
 
 def expected(job: Job, events: int) -> pl.DataFrame:
-    """All outputs of a stateless job, or the final counts."""
+    """All outputs of a stateless job, or the final counts.
+
+    Windows: those that end so long before the last event that every system that waits no longer than
+    :data:`LAG_MS` for late events has closed them.
+    """
     if job.data is not Data.NEXMARK:
         auctions, counts = np.unique(drawn_keys(job.data, events), return_counts=True)
         return pl.DataFrame({"auction": auctions, "count": counts.astype(np.int64)})
     parts = [_computed(job.program, start, min(CHUNK, events - start)) for start in range(0, events, CHUNK)]
     rows = pl.concat(parts)
+    if job.program == "q3":
+        return _joined(rows)
+    if job.program == "tumbling":
+        ended = rows["date_time"].max() - LAG_MS - WINDOW_MS  # type: ignore[operator]
+        start = pl.col("date_time") // WINDOW_MS * WINDOW_MS
+        rows = rows.select("auction", start.alias(WINDOW)).filter(pl.col(WINDOW) + WINDOW_MS <= ended)
     if job.counts:
-        return rows.group_by("auction").agg(pl.len().cast(pl.Int64).alias("count"))
+        return rows.group_by(COUNTED[job.program]).agg(pl.len().cast(pl.Int64).alias("count"))
     return rows
+
+
+def _joined(rows: pl.DataFrame) -> pl.DataFrame:
+    sellers = rows.filter(pl.col("type") == "person", pl.col("state").is_in(STATES))
+    listed = rows.filter(pl.col("type") == "auction").select("id", "seller")
+    sellers = sellers.select("name", "city", "state", seller=pl.col("id"))
+    return listed.join(sellers, on="seller").select(*OUTPUT_FIELDS["q3"])
 
 
 def comparable(program: str, rows: pl.DataFrame) -> pl.DataFrame:
@@ -64,9 +86,15 @@ def comparable(program: str, rows: pl.DataFrame) -> pl.DataFrame:
 
 def _computed(program: str, start: int, count: int) -> pl.DataFrame:
     events = pl.DataFrame(generate(GeneratorConfig(seed=SEED), start, count))
+    if program == "q3":
+        listed = (pl.col("type") == "auction") & (pl.col("category") == CATEGORY)
+        kept = events.filter(listed | (pl.col("type") == "person"))
+        return kept.select("type", "id", "seller", "name", "city", "state")
     bids = events.filter(pl.col("type") == "bid")
     if program == "count":
         return bids.select("auction")
+    if program == "tumbling":
+        return bids.select("auction", "date_time")
     if program == "q1":
         milli_euro = pl.col("price") * MILLI_EURO_PER_DOLLAR
         bids = bids.with_columns((milli_euro.cast(pl.Float64) / 1000).alias("price"))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from bench.peers.model import Data, Job
 
+EVENT_TIME = ("towpath", "kafka-streams", "flink")
+"""Systems that windows and joins are compared with."""
+
 JOBS = (
     Job("q0", "Q0, pass through", "q0", Data.NEXMARK, 4_000_000),
     Job("q1", "Q1, currency conversion", "q1", Data.NEXMARK, 4_000_000),
@@ -11,6 +14,8 @@ JOBS = (
     Job("q22", "Q22, URL directories", "q22", Data.NEXMARK, 4_000_000),
     Job("count-bids", "key count, full NEXMark bids", "count", Data.NEXMARK, 4_000_000),
     Job("count-100k", "key count, short bids, 100 k keys", "count", Data.UNIFORM_100K, 6_000_000, keyed=True),
+    Job("tumbling", "bids per auction and 10 s of event time", "tumbling", Data.NEXMARK, 4_000_000, among=EVENT_TIME),
+    Job("q3", "Q3, local item suggestion (join)", "q3", Data.NEXMARK, 4_000_000, among=EVENT_TIME),
     Job("count-10m", "key count, short bids, 10 M keys", "count", Data.UNIFORM_10M, 15_000_000, keyed=True),
     Job("count-10m-zipf", "key count, short bids, 10 M keys, Zipf 1.0", "count", Data.ZIPF_10M, 15_000_000, keyed=True),
 )
@@ -68,6 +73,7 @@ EACH_JOB = "count-100k"
 """Where counts are also measured with one output per event, so that systems are compared that write equally much."""
 
 STATELESS = ("q0", "q1", "q2", "q22")
+STATEFUL = ("tumbling", "q3")
 
 
 def job_named(name: str) -> Job:

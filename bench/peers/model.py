@@ -11,6 +11,13 @@ from typing import Any, Protocol
 PARTITIONS = 8
 """Of every topic, unless a job says otherwise."""
 
+COUNTED = {"count": ("auction",), "tumbling": ("auction", "window_start")}
+"""Program → the fields that say what its counts are of."""
+
+JOINED = ("q3",)
+"""Programs whose rows some systems tell of again where both sides of a join come at once: a change of a table is no
+event of its own."""
+
 Say = Callable[[str], None]
 """Where progress is told."""
 
@@ -58,6 +65,7 @@ class Job:
         paced: whether events come at a fixed rate, so that latency is what matters.
         partitions: of its topics.
         alone: whether one replica is to do all of it, on a machine that has room for more.
+        among: names of the systems that it is written for; empty: all.
     """
 
     name: str
@@ -69,11 +77,17 @@ class Job:
     paced: bool = False
     partitions: int = PARTITIONS
     alone: bool = False
+    among: tuple[str, ...] = ()
 
     @property
     def counts(self) -> bool:
-        """Whether it keeps state: bids per auction."""
-        return self.program == "count"
+        """Whether its outputs are counts of bids, of which the last of each key is right."""
+        return self.program in COUNTED
+
+    @property
+    def shuffles(self) -> bool:
+        """Whether events go to another task by a key before anything is known of them."""
+        return (self.counts or self.program in JOINED) and not self.keyed
 
     @property
     def large(self) -> bool:

@@ -7,7 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from bench.peers.expected import OUTPUT_FIELDS, comparable
+from bench.peers.expected import OUTPUT_FIELDS, WINDOW, comparable
+from bench.peers.model import COUNTED, JOINED
 from bench.peers.topics import Reader
 
 _TOLD = 3
@@ -43,21 +44,34 @@ class Outputs:
 
     def complete(self, expected: pl.DataFrame) -> bool:
         """Whether so much is there that nothing more should come."""
-        rows = self.rows
-        if self._program != "count":
+        rows = asked_for(self.rows, expected)
+        if self._program in JOINED:
+            return rows.select(expected.columns).unique().height >= expected.height
+        if self._program not in COUNTED:
             return rows.height >= expected.height
-        latest = rows.group_by("auction").agg(pl.col("count").max())
-        return int(latest["count"].sum() or 0) >= int(expected["count"].sum())
+        return int(_latest(self._program, rows)["count"].sum() or 0) >= int(expected["count"].sum())
+
+
+def asked_for(outputs: pl.DataFrame, expected: pl.DataFrame) -> pl.DataFrame:
+    """Outputs without those of windows that the events do not end: some systems tell of them, others do not."""
+    return outputs.filter(pl.col(WINDOW) <= expected[WINDOW].max()) if WINDOW in expected.columns else outputs
+
+
+def _latest(program: str, outputs: pl.DataFrame) -> pl.DataFrame:
+    return outputs.group_by(COUNTED[program]).agg(pl.col("count").max())
 
 
 def differences(program: str, outputs: pl.DataFrame, expected: pl.DataFrame) -> str | None:
     """What is wrong with the outputs; None: nothing.
 
-    Counts: the last of each key is the true one. Otherwise: the rows are the expected ones, each as often as expected.
+    Counts: the last of each key is the true one. Joins: the rows are the expected ones, whether told once or again.
+    Otherwise: the rows are the expected ones, each as often as expected.
     """
-    found = outputs
-    if program == "count":
-        found = outputs.group_by("auction").agg(pl.col("count").max())
+    found = asked_for(outputs, expected)
+    if program in COUNTED:
+        found = _latest(program, found)
+    elif program in JOINED:
+        found = found.select(expected.columns).unique()
     ours, theirs = comparable(program, found), comparable(program, expected)
     if ours.equals(theirs):
         return None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from bench.peers.expected import LAG_MS
 from bench.peers.jobs import JOBS, LATENCY_JOB, SCALING
 from bench.peers.latency import WARM_S
 from bench.peers.progress import START_SHARE
@@ -35,6 +36,12 @@ How it is measured:
   begins when a system has shown its first result, and {WARM_S:.0f} s of it do not count. The first run at a rate is
   one that is not shown: a broker needs a minute of such requests until its compiler is done. The load's own delay is
   part of every figure.
+- Windows: those that end {LAG_MS // 1000} s and a window's length before the last event count. Towpath and Flink
+  tell of a window once, when it is over; Kafka Streams tells of changes, with a grace longer than the data, since
+  what one of its threads reads ahead makes records late that another has still to read. The last count of each window
+  is compared.
+- Join: Kafka Streams joins two tables, and tells of a row again where both sides come at once; rows are compared
+  without repetitions.
 - Settings are those that each system's documentation recommends; they are listed at the end.
 """
 

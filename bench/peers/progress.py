@@ -55,11 +55,11 @@ class Window:
         return self.end.broker_cpu_s - self.start.broker_cpu_s
 
 
-def newly_covered(outputs: pl.DataFrame) -> pl.Series:
+def newly_covered(outputs: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
     """Of each count, the events that no earlier output of its key had told of; 0 for a repeated one."""
     highest = pl.col("count").cum_max()
     before = highest.shift(1, fill_value=0)
-    return outputs.select((highest - before).over("auction")).to_series()
+    return outputs.select((highest - before).over(keys)).to_series()
 
 
 def share_at(samples: Sequence[Sample], outputs: pl.DataFrame, weights: pl.Series, total: float) -> NDArray[np.float64]:

@@ -121,7 +121,9 @@ class _Rounds:
     def run(self) -> None:
         if self._measure.rehearsed:
             self._rehearse()
-        for number, system in itertools.product(range(1, self._choice.rounds + 1), self._choice.systems):
+        among = self._measure.job.among
+        systems = [system for system in self._choice.systems if not among or system.name in among]
+        for number, system in itertools.product(range(1, self._choice.rounds + 1), systems):
             for variant in self._choice.wanted(system.variants(self._measure.job)):
                 row = self._row(number, system, variant)
                 append(self._choice.results, row)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.peers.jobs import EACH_JOB, KEY_COUNTS, LATENCY_JOB, STATELESS, keys_job
+from bench.peers.jobs import EACH_JOB, KEY_COUNTS, LATENCY_JOB, STATEFUL, STATELESS, keys_job
 from bench.peers.model import Guarantee
 from bench.peers.results import DRAIN, Summary, latency_measure
 
@@ -90,6 +90,9 @@ def _throughput(summaries: Summaries) -> Iterator[dict[str, Any]]:
     for job in STATELESS:
         for system in (KAFKA_STREAMS, "flink"):
             yield from against(job, 4, job, system)
+    for job in STATEFUL:
+        yield from against(job, 4, job, KAFKA_STREAMS)
+        yield from against(job, 3, job, "flink")
 
 
 def _latency(summaries: Summaries) -> Iterator[dict[str, Any]]:

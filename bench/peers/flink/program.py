@@ -17,6 +17,13 @@ PASSED = "auction BIGINT, bidder BIGINT, price BIGINT, date_time BIGINT, extra S
 CONVERTED = "auction BIGINT, bidder BIGINT, price DECIMAL(23, 3), date_time BIGINT, extra STRING"
 SELECTED = "auction BIGINT, price BIGINT"
 DIRECTORIES = "auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, dir1 STRING, dir2 STRING, dir3 STRING"
+LISTING = "`type` STRING, id BIGINT, seller BIGINT, category BIGINT, name STRING, city STRING, state STRING"
+TIMED = (
+    "`type` STRING, auction BIGINT, date_time BIGINT, "
+    "happened AS TO_TIMESTAMP_LTZ(date_time, 3), WATERMARK FOR happened AS happened - INTERVAL '4' SECOND"
+)
+SUGGESTED = "name STRING, city STRING, state STRING, id BIGINT"
+IN_WINDOW = "auction BIGINT, window_start BIGINT, `count` BIGINT"
 COUNTED = "auction BIGINT, `count` BIGINT, PRIMARY KEY (auction) NOT ENFORCED"
 
 JOBS = {
@@ -33,7 +40,20 @@ JOBS = {
         "SPLIT_INDEX(url, '/', 5) FROM source WHERE `type` = 'bid'",
     ),
     "count": (COUNTED, "SELECT auction, COUNT(*) FROM source WHERE `type` = 'bid' GROUP BY auction"),
+    "tumbling": (
+        IN_WINDOW,
+        "SELECT auction, 1000 * CAST(TIMESTAMPDIFF(SECOND, TIMESTAMP '1970-01-01 00:00:00', window_start) AS BIGINT), "
+        "COUNT(*) FROM TABLE(TUMBLE(TABLE source, DESCRIPTOR(happened), INTERVAL '10' SECOND)) WHERE `type` = 'bid' "
+        "GROUP BY auction, window_start, window_end",
+    ),
+    "q3": (
+        SUGGESTED,
+        "SELECT p.name, p.city, p.state, a.id FROM source a JOIN source p ON a.seller = p.id "
+        "WHERE a.`type` = 'auction' AND a.category = 10 AND p.`type` = 'person' AND p.state IN ('OR', 'ID', 'CA')",
+    ),
 }
+COLUMNS = {"tumbling": TIMED, "q3": LISTING}
+"""Of the source, for those jobs that do not read bids alone."""
 
 
 def main() -> None:
@@ -43,6 +63,7 @@ def main() -> None:
     for name, value in run["settings"].items():
         tables.get_config().set(name, value)
     tables.get_config().set("pipeline.name", run["app"])
+    tables.get_config().set("table.local-time-zone", "UTC")
     columns, query = JOBS[run["job"]]
     tables.execute_sql(source_table(run))
     tables.execute_sql(sink_table(run, columns))
@@ -52,7 +73,7 @@ def main() -> None:
 def source_table(run: dict[str, Any]) -> str:
     """The source topic as a table."""
     return f"""
-        CREATE TABLE source ({BID}) WITH (
+        CREATE TABLE source ({COLUMNS.get(run["job"], BID)}) WITH (
             'connector' = 'kafka', 'topic' = '{run["source"]}',
             'properties.bootstrap.servers' = '{run["bootstrap"]}', 'properties.group.id' = '{run["app"]}',
             'scan.startup.mode' = 'earliest-offset', 'format' = 'json'

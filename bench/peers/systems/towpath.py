@@ -47,12 +47,11 @@ class Towpath:
 
     def command(self, run: Run) -> Command:
         """``towpath run``, with two replicas where one stage is all there is: one for each core."""
-        one_stage = run.job.keyed or not run.job.counts
         arguments = {
             "job": run.job.program,
             "keyed": str(run.job.keyed).lower(),
             "emit": run.variant.settings.get("emit", "batch"),
-            "replicas": "2" if one_stage and not run.job.alone else "1",
+            "replicas": "1" if run.job.shuffles or run.job.alone else "2",
             "partitions": str(run.job.partitions),
         }
         return run_command("bench.peers.towpath.job", run, arguments)

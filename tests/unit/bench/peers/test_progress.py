@@ -21,13 +21,13 @@ def sample(at_s: float, *ends: int, consumed: int = 0) -> Sample:
 
 def test_a_count_covers_the_events_that_no_earlier_count_of_its_key_had_told_of():
     rows = outputs((0, 0, 7, 1), (0, 1, 8, 3), (0, 2, 7, 4), (0, 3, 7, 4), (0, 4, 7, 2), (0, 5, 8, 4))
-    assert newly_covered(rows).to_list() == [1, 3, 3, 0, 0, 1]
+    assert newly_covered(rows, ["auction"]).to_list() == [1, 3, 3, 0, 0, 1]
 
 
 def test_what_is_visible_at_a_moment_lies_below_the_end_of_its_partition():
     rows = outputs((0, 0, 1, 1), (1, 5, 2, 2), (0, 3, 1, 2), (1, 6, 2, 3))
     samples = [sample(0, 0, 0), sample(1, 1, 0), sample(2, 3, 6), sample(3, 4, 7)]
-    shares = share_at(samples, rows, newly_covered(rows), 5)
+    shares = share_at(samples, rows, newly_covered(rows, ["auction"]), 5)
     assert shares.tolist() == pytest.approx([0.0, 0.2, 0.6, 1.0])
 
 

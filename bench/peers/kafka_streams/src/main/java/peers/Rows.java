@@ -22,6 +22,30 @@ final class Rows {
         public String extra;
     }
 
+    /** What the windowed count reads. */
+    public static final class Timed {
+        public String type;
+        public long auction;
+        public long date_time;
+    }
+
+    /** What Q3 reads: persons and auctions. */
+    public static final class Listing {
+        public String type;
+        public long id;
+        public long seller;
+        public long category;
+        public String name;
+        public String city;
+        public String state;
+    }
+
+    /** What Q3 keeps of a person. */
+    public record Seller(String name, String city, String state) {}
+
+    /** What Q3 keeps of an auction. */
+    public record Listed(long id, long seller) {}
+
     /** What Q2 reads. */
     public static final class Priced {
         public String type;
@@ -41,6 +65,12 @@ final class Rows {
 
     /** Output of the count. */
     public record Count(long auction, long count) {}
+
+    /** Output of the windowed count. */
+    public record WindowCount(long auction, long window_start, long count) {}
+
+    /** Output of Q3. */
+    public record Suggested(String name, String city, String state, long id) {}
 
     /** Output of Q0. */
     public record Passed(long auction, long bidder, long price, long date_time, String extra) {}
