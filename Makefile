@@ -1,6 +1,6 @@
 # Towpath. `make` alone prints this help; `make test` is what continuous integration checks.
 .DEFAULT_GOAL := help
-.PHONY: chaos bench-handover bench-edges bench-peers bench-scaling help setup demo test test-quick simulate lint format bench-load verify-nexmark clean
+.PHONY: chaos bench-handover bench-edges bench-peers bench-queries bench-scaling help setup demo test test-quick simulate lint format bench-load verify-nexmark clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -33,7 +33,7 @@ format: $(VENV)/.complete ## Format the code
 	@$(RUN)/ruff check -q --fix . ; $(RUN)/ruff format -q .
 
 chaos: setup ## Rescaling while processes are killed and paused, on real processes: RUNS schedules from SEED on (1 minute each)
-	@$(RUN)/python -m tests.chaos --runs $(or $(RUNS),10) --seed $(or $(SEED),1)
+	@$(RUN)/python -m tests.chaos --runs $(or $(RUNS),10) --seed $(or $(SEED),1) --program $(or $(PROGRAM),counts)
 
 verify-nexmark: setup ## NEXMark queries with a rescale and a kill -9, against Spark SQL over the same topic (15 minutes)
 	@$(RUN)/python -m tests.verify $(ARGS)
@@ -49,6 +49,9 @@ bench-scaling: setup ## Cost of an event by number of keys and partitions, on on
 
 bench-edges: setup ## Rows per processor second through two stages joined by inner edges (2 minutes)
 	@$(RUN)/python -m bench.edges $(ARGS)
+
+bench-queries: setup ## Events per processor second of every NEXMark query (40 minutes); ARGS=--help
+	@$(RUN)/python -m bench.queries --write-docs $(ARGS)
 
 bench-load: setup ## Generator and load job: events per second, and the load's own delay (2 minutes)
 	@$(RUN)/python bench/nexmark_generator.py --json

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slow
 
 NOTHING_LISTENS = "127.0.0.1:1"
 COUNT = ("queries.key_count", "--stage", "count")
+ORDERS = ("tests.harness.orders", "--stage", "source", "--set", "app=orders")
 WRONG = {
     "stage": (("queries.key_count", "--stage", "cuont"), ("no stage 'cuont'", "source, count")),
     "query": (("queries.key_cuont", "--stage", "count"), ("no module 'queries.key_cuont'", "queries.key_count")),
@@ -26,6 +27,9 @@ WRONG = {
     "number": ((*COUNT, "-o", "wait_s=soon"), ("wait_s", "number")),
     "pair": ((*COUNT, "-o", "wait_s"), ("--option 'wait_s'", "name=value")),
     "guarantee": ((*COUNT, "--guarantee", "twice"), ("guarantee", "exactly-once")),
+    "registry": (ORDERS, ("orders-orders is in avro", "schema_registry_url")),
+    "registry's URL": ((*ORDERS, "-o", "schema_registry_url=here:8081"), ("schema_registry_url", "no URL of a server")),
+    "secret": ((*COUNT, "-o", "schema_registry_auth=me:pw"), ("is a secret", "TOWPATH_SCHEMA_REGISTRY_AUTH")),
 }
 WRONG_PROPERTIES = {
     "missing": (None, ("can't be read", "No such file")),

@@ -1,6 +1,7 @@
 """``make chaos``: any number of schedules, one after the other.
 
-python -m tests.chaos --runs 50 --seed 1     a progress line each, and one JSON object as the last line
+python -m tests.chaos --runs 50 --seed 1          a progress line each, and one JSON object as the last line
+python -m tests.chaos --runs 5 --program windows   counts per window of event time instead of counts
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
+from tests.chaos.programs import PROGRAMS
 from tests.chaos.run import Outcome, run_schedule
 from towpath.broker import LocalBroker
 
@@ -29,6 +31,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10, help="how many schedules")
     parser.add_argument("--seed", type=int, default=1, help="seed of the first; each further one is one more")
+    parser.add_argument("--program", choices=sorted(PROGRAMS), default="counts", help="what runs; default %(default)s")
     parser.add_argument(
         "--keep", type=Path, default=Path("build/chaos"), help="where failed ones leave logs and stores"
     )
@@ -43,16 +46,16 @@ def main() -> int:
             LocalBroker(Path(made) / "broker", short_lived=True, tied=True) as broker,
         ):
             for seed in seeds:
-                done = _run(seed, broker, Path(made) / f"seed-{seed}", given.keep)
+                done = _run(seed, given.program, broker, Path(made) / f"seed-{seed}", given.keep)
                 outcomes += [done] if done is not None else []
                 failed += [seed] if done is None else []
     print(json.dumps(_summary(outcomes, failed, time.monotonic() - began_s)), flush=True)
     return 1 if failed else 0
 
 
-def _run(seed: int, broker: LocalBroker, work_dir: Path, keep: Path) -> Outcome | None:
+def _run(seed: int, program: str, broker: LocalBroker, work_dir: Path, keep: Path) -> Outcome | None:
     try:
-        outcome = run_schedule(seed, broker, f"chaos-{seed}", work_dir)
+        outcome = run_schedule(seed, broker, f"chaos-{seed}", work_dir, PROGRAMS[program], program)
     except Exception as error:  # noqa: BLE001 - the next schedule is worth running, whatever this one met
         print(f"seed {seed}: FAILED: {str(error).splitlines()[0]}", flush=True)
         traceback.print_exception(error, file=sys.stderr)

@@ -11,19 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from statemgr.control.records import Strategy
+from tests.chaos.programs import COUNTS, PARTITIONS, STAGE, Program
 from tests.chaos.schedule import REST_S, Change, Kill, Strike, Victim, schedule
 from tests.harness.cluster import Cluster, clustered, hand_overs
 from tests.harness.load import Load
 from tests.harness.pods import Pod, resume
 from tests.harness.processes import LoggedProcess
-from tests.harness.reference import bids_of, compare_each_count, compare_state, final_counts
+from tests.harness.reference import bids_of
 from tests.harness.waiting import POLL_S
 from towpath.broker import LocalBroker
 
-QUERY = "tests.harness.bid_counts"
-STAGE = "count"
-TABLE = "count"
-PARTITIONS = 8
 RATE = 1500
 """Events a second: work on two cores that also start a process every second."""
 
@@ -79,19 +76,21 @@ class Outcome:
     took_s: float
 
 
-def run_schedule(seed: int, broker: LocalBroker, app: str, work_dir: Path) -> Outcome:
-    """Run the schedule of a seed; the broker runs afterwards whatever befell it.
+def run_schedule(
+    seed: int, broker: LocalBroker, app: str, work_dir: Path, program: Program = COUNTS, name: str = "counts"
+) -> Outcome:
+    """Run the schedule of a seed on a program; the broker runs afterwards whatever befell it.
 
     Raises:
         AssertionError: something was lost, doubled, or did not end; notes tell seed, history and the last log lines.
     """
     began_s = time.monotonic()
-    told = Told(seed, f"make chaos RUNS=1 SEED={seed}")
+    told = Told(seed, f"make chaos RUNS=1 SEED={seed} PROGRAM={name}")
     cluster = Cluster(
-        QUERY,
+        program.query,
         broker.bootstrap,
         work_dir,
-        settings={"app": app, "emit": "each", "partitions": PARTITIONS},
+        settings={"app": app, "partitions": PARTITIONS, **program.settings},
         source_partitions=PARTITIONS,
     )
     steps = schedule(seed)
@@ -116,13 +115,13 @@ def run_schedule(seed: int, broker: LocalBroker, app: str, work_dir: Path) -> Ou
                 told.add("settled")
                 cluster.drain()
                 told.add("drained")
+                bids = bids_of(load.values())
+                program.close(cluster, load, bids)
                 cluster.await_settled()  # again: a death may have been noticed, and tasks moved for it, only since
                 cluster.require_clean_leaves()
                 cluster.freeze()
-                bids = bids_of(load.values())
             outputs = cluster.outputs()
-            compare_each_count(outputs, bids)
-            compare_state(cluster.state(STAGE, TABLE), final_counts(bids))
+            program.judge(cluster, outputs, bids)
             moved = hand_overs(cluster.control()[1], STAGE)
             most = max(moved.values(), default=0)
             assert most >= LEAST_HAND_OVERS, f"no task was handed over twice, the schedule shows nothing: {moved}"

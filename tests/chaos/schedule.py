@@ -12,6 +12,9 @@ from statemgr.control.records import Strategy
 SUITE = range(1, 11)
 """Seeds that ``make test`` runs: with both strikes at the broker, both openings and at least four strategies."""
 
+WINDOW_SUITE = (12, 13)
+"""Seeds that it runs on windows of event time, too."""
+
 CHANGES = (3, 4)
 """Least and most changes of size of a schedule: about ten seconds on an idle machine."""
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.programs import WINDOWS
 from tests.chaos.run import run_schedule
-from tests.chaos.schedule import SUITE
+from tests.chaos.schedule import SUITE, WINDOW_SUITE
 from tests.harness.broker import require_java
 from towpath.broker import LocalBroker
 
@@ -27,3 +28,8 @@ def chaos_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBrok
 @pytest.mark.parametrize("seed", [int(os.environ["SEED"])] if "SEED" in os.environ else list(SUITE))
 def test_counts_are_those_of_an_undisturbed_run(chaos_broker, unique_name, tmp_path: Path, seed: int) -> None:
     run_schedule(seed, chaos_broker, unique_name("chaos"), tmp_path)
+
+
+@pytest.mark.parametrize("seed", WINDOW_SUITE)
+def test_windows_are_those_of_an_undisturbed_run(chaos_broker, unique_name, tmp_path: Path, seed: int) -> None:
+    run_schedule(seed, chaos_broker, unique_name("chaos"), tmp_path, WINDOWS, "windows")

@@ -81,6 +81,12 @@ class Load:
             raise AssertionError(f"the load failed after {self.sent} events: {self._error}") from self._error
         return self.sent
 
+    def put_everywhere(self, value: bytes) -> None:
+        """One more record in each partition, behind all others; the load has stopped. Not among :meth:`values`."""
+        for partition in range(self.partitions):
+            self._put(partition, [value])
+        self._producer.flush(FLUSH_LIMIT_S)
+
     def finish(self) -> int:
         """Wait until ``limit`` is reached, then stop."""
         self._thread.join(self._limit / self._rate + FLUSH_LIMIT_S)

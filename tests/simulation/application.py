@@ -109,6 +109,10 @@ class Counting:
         """See the protocol."""
         return False
 
+    def timers(self, partition: int) -> dict[int, int] | None:
+        """See the protocol."""
+        return None
+
     def own(self, tasks: Mapping[int, OwnedTask], topics: Topics) -> None:
         """See the protocol."""
         self._overflow.own(tasks)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 
 import nexmark
 from loadgen.errors import OptionError
-from loadgen.oracle import VerifyResult, verify_outputs, verify_state
+from loadgen.oracle import QUERIES, VerifyResult, verify_outputs, verify_rows, verify_state
 from tests.harness.spark import kafka_rows
 
 if TYPE_CHECKING:
@@ -207,3 +210,26 @@ def test_what_the_oracle_does_not_know_is_refused(spark: SparkSession, events: D
         verify_outputs(spark, "q99", events, events)
     with pytest.raises(OptionError, match="q0 keeps no state"):
         verify_state(spark, "q0", events, events)
+
+
+def test_rows_of_files_are_compared_with_the_columns_of_their_directories(
+    spark: SparkSession, events: DataFrame, bids: list[Row], tmp_path: Path
+) -> None:
+    def check(rows: list[Row], name: str) -> VerifyResult:
+        for number, row in enumerate(rows):
+            happened = datetime.fromtimestamp(row["date_time"] / 1000, UTC)
+            place = tmp_path / name / f"dt={happened:%Y-%m-%d}" / f"hm={happened:%H}%3A{happened:%M}"
+            place.mkdir(parents=True, exist_ok=True)
+            pl.DataFrame([row]).write_parquet(place / f"part-{number}.parquet")
+            (place / ".part-9.parquet.tmp").write_bytes(b"PAR1 that was never ended")
+            (place / "_SUCCESS").touch()
+        files = spark.read.schema(QUERIES["q10"].output_schema).parquet(str(tmp_path / name))
+        return verify_rows(spark, "q10", events, files)
+
+    rows = [{name: bid[name] for name in ("auction", "bidder", "price", "date_time", "extra")} for bid in bids]
+    result = check(rows, "right")
+    assert result.ok, result
+    assert (result.expected, result.actual) == (len(bids), len(bids))
+    assert check([*rows[1:], rows[1]], "wrong").faults == {"duplicated": 1, "missing": 1}
+    with pytest.raises(OptionError, match="key_count puts out updates"):
+        verify_rows(spark, "key_count", events, events)

@@ -8,9 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from loadgen.oracle import verify_topics
 from loadgen.session import SessionSettings, start_session, stop_session
-from tests.verify.run import EVENTS, GOLDEN_ROWS, QUERIES, Verified, run_query
+from tests.verify.run import EVENTS, QUERIES, compare, run_query
 from towpath.broker import LocalBroker
 
 HEADER = (
@@ -47,11 +46,9 @@ def _verified(names, directory: Path, *, as_json: bool):
         print(f"{EVENTS:,} events, each query on processes of its own\n{HEADER}", flush=True)
     try:
         for name in names:
-            ran = run_query(name, broker, directory / name)
-            (compared,) = verify_topics(spark, broker.bootstrap, name, ran.source, ran.sink)
-            result = Verified(ran, compared, GOLDEN_ROWS.get(name))
+            result = compare(run_query(name, broker, directory / name), broker, spark)
             print(json.dumps(result.to_dict()) if as_json else result.line(), flush=True)
-            for sample in () if as_json else compared.samples:
+            for sample in () if as_json else result.compared.samples:
                 print(f"         {json.dumps(sample)}", flush=True)
             yield result
     finally:

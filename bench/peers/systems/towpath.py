@@ -58,16 +58,20 @@ class Towpath:
 
 
 def run_command(query: str, run: Run, arguments: Mapping[str, str]) -> Command:
-    """``towpath run`` of a query with the settings of a run."""
+    """``towpath run`` of a query that is told its name and topics, with the settings of a run."""
+    return query_command(query, run, {"app": run.app, "source": run.source, "sink": run.sink, **arguments})
+
+
+def query_command(query: str, run: Run, arguments: Mapping[str, str]) -> Command:
+    """``towpath run`` of any query with the settings of a run."""
     settings = {name: value for name, value in run.variant.settings.items() if name != "emit"}
     static = ["--static"] if settings.pop("static", "") == "true" else ["--coordinator-port", "0"]
-    given = {"app": run.app, "source": run.source, "sink": run.sink, **arguments}
     return Command(
         [
             *(sys.executable, "-m", "towpath.cli", "run", query, *static),
             *("--bootstrap", run.bootstrap, "--guarantee", str(run.variant.guarantee)),
             *("--state-dir", str(run.work_dir / "state"), "--run-dir", str(run.work_dir / "run")),
-            *(part for name, value in given.items() for part in ("--set", f"{name}={value}")),
+            *(part for name, value in arguments.items() for part in ("--set", f"{name}={value}")),
             *(part for name, value in settings.items() for part in ("-o", f"{name}={value}")),
         ],
         cwd=ROOT,

@@ -229,7 +229,10 @@ def receive(
 )
 def verify(
     query: Annotated[str, typer.Argument(help="key_count, map_map, q0, q1, q2 or q22.")],
-    sink_topic: Annotated[str, typer.Option(help="The query's output.")],
+    sink_topic: Annotated[str | None, typer.Option(help="The query's output, where that is a topic.")] = None,
+    files: Annotated[
+        Path | None, typer.Option(help="The query's output, where that is a directory of Parquet files.")
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     input_topic: Annotated[str, typer.Option(help="The query's input.")] = DEFAULT_TOPIC,
     state: Annotated[
@@ -243,24 +246,30 @@ def verify(
     memory: Memory = 1536,
     as_json: AsJson = False,
 ) -> None:
-    """Compare a sink topic (and a final state) with a batch computation over the input topic.
+    """Compare a sink topic (and a final state), or files, with a batch computation over the input topic.
 
     Exit status 1 if anything differs, or if there was nothing to compare.
     """
-    from loadgen.oracle import verify_topics
+    from loadgen.oracle import verify_files, verify_topics
 
     with _errors():
+        if (sink_topic is None) == (files is None):
+            raise OptionError("say where the output is: either --sink-topic, or --files for a directory of files")
+        if files is not None and state is not None:
+            raise OptionError("--state goes with --sink-topic: queries that write files leave none to compare")
         with _session("towpath-verify", cores, memory) as spark:
-            results = verify_topics(
-                spark,
-                bootstrap,
-                query,
-                input_topic,
-                sink_topic,
-                state=state,
-                emit=emit.value,
-                guarantee=guarantee.value,
-            )
+            results = [] if files is None else verify_files(spark, bootstrap, query, input_topic, files)
+            if sink_topic is not None:
+                results = verify_topics(
+                    spark,
+                    bootstrap,
+                    query,
+                    input_topic,
+                    sink_topic,
+                    state=state,
+                    emit=emit.value,
+                    guarantee=guarantee.value,
+                )
         for result in results:
             _print_verify(result)
         if as_json:

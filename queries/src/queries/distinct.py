@@ -6,19 +6,14 @@ these counts is added up.
 
 from __future__ import annotations
 
+import narwhals as nw
 import polars as pl
 
 from queries.prices import RANKS
-from towpath.query import Stream, agg
+from towpath.query import Stream, agg, expr
 
-DAY = "%Y-%m-%d"
 OF = ("bidder", "auction")
 BANDS = ("total", *RANKS)
-
-
-def day() -> pl.Expr:
-    """Day of an event in UTC, as text."""
-    return pl.col("date_time").cast(pl.Datetime("ms")).dt.strftime(DAY)
 
 
 def counted(bids: Stream, *by: str, replicas: int, **more: agg.Aggregate) -> Stream:
@@ -30,11 +25,15 @@ def counted(bids: Stream, *by: str, replicas: int, **more: agg.Aggregate) -> Str
         replicas: of each of the two stages.
         more: further aggregates over what is left of a bid behind the first step: ``by``, and ``latest_minute``.
     """
-    members = pl.concat_list(*(pl.struct(of=pl.lit(of), member=of) for of in OF))
+    structs = ", ".join(f"STRUCT('{of}' AS of, {of} AS member)" for of in OF)
+    members = expr(
+        polars=pl.concat_list(*(pl.struct(of=pl.lit(of), member=of) for of in OF)),
+        spark=f"ARRAY({structs})",
+    )
     one_by_one = (
         bids.with_columns(members=members)
         .explode("members")
-        .with_columns(of=pl.col("members").struct.field("of"), member=pl.col("members").struct.field("member"))
+        .with_columns(of=nw.col("members").struct.field("of"), member=nw.col("members").struct.field("member"))
     )
     counts = (
         one_by_one.key_by(*by, "of", "member")
@@ -51,8 +50,8 @@ def counted(bids: Stream, *by: str, replicas: int, **more: agg.Aggregate) -> Str
         .stage("sum", parallelism=replicas)
         .aggregate(
             **more,
-            **{f"{band}_bids": agg.sum(_more(band), where=pl.col("of") == OF[0]) for band in BANDS},
-            **{f"{band}_{of}s": agg.count(where=(pl.col("of") == of) & _first(band)) for of in OF for band in BANDS},
+            **{f"{band}_bids": agg.sum(_more(band), where=nw.col("of") == OF[0]) for band in BANDS},
+            **{f"{band}_{of}s": agg.count(where=(nw.col("of") == of) & _first(band)) for of in OF for band in BANDS},
         )
     )
 
@@ -62,10 +61,10 @@ def columns() -> list[str]:
     return [f"{band}_{of}" for of in ("bids", "bidders", "auctions") for band in BANDS]
 
 
-def _more(band: str) -> pl.Expr:
-    return pl.col(band) - pl.col(f"{band}_before").fill_null(0)
+def _more(band: str) -> nw.Expr:
+    return nw.col(band) - nw.col(f"{band}_before").fill_null(0)
 
 
-def _first(band: str) -> pl.Expr:
+def _first(band: str) -> nw.Expr:
     """Whether a member has its first bid in the band."""
-    return (pl.col(band) > 0) & (pl.col(f"{band}_before").fill_null(0) == 0)
+    return (nw.col(band) > 0) & (nw.col(f"{band}_before").fill_null(0) == 0)

@@ -5,7 +5,7 @@ The first map converts the price of each bid, the second one sorts the bids into
 
 from __future__ import annotations
 
-import polars as pl
+import narwhals as nw
 
 from queries.nexmark_schema import TOPIC, bids
 from towpath.query import Query
@@ -25,8 +25,9 @@ def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
         topic: where the events are.
     """
     query = Query("map_map", partitions=partitions, description="two stateless maps")
-    price = pl.col("price")
-    band = pl.when(price < CHEAP_BELOW).then(0).when(price < DEAR_FROM).then(1).otherwise(2)
+    price = nw.col("price")
+    dear = nw.when(price < DEAR_FROM).then(1).otherwise(2)
+    band = nw.when(price < CHEAP_BELOW).then(0).otherwise(dear)
     converted = (
         bids(query, topic)
         .select("auction", "bidder", "price", "date_time")

@@ -6,6 +6,7 @@ are null. Money is integer US cents, times are integer milliseconds since the ep
 
 from __future__ import annotations
 
+import narwhals as nw
 import polars as pl
 
 from towpath.query import Query, Stream
@@ -67,9 +68,9 @@ def arriving_bids(query: Query, topic: str = TOPIC) -> Stream:
     arriving = query.source(
         topic, schema=EVENT, emit_time=EMIT_TIME, timestamp_column=ARRIVED, event_time=ARRIVED, lag_ms=0
     )
-    return arriving.filter(pl.col("type") == "bid")
+    return arriving.filter(nw.col("type") == "bid")
 
 
 def bids(query: Query, topic: str = TOPIC, replicas: int = 1) -> Stream:
     """The bids, 46 of 50 events; ``replicas`` of the stage that reads them."""
-    return events(query, topic, replicas).filter(pl.col("type") == "bid")
+    return events(query, topic, replicas).filter(nw.col("type") == "bid")

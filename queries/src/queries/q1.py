@@ -7,10 +7,18 @@ from decimal import Decimal
 import polars as pl
 
 from queries.nexmark_schema import TOPIC, bids
-from towpath.query import Query
+from towpath.query import Expression, Query, expr
 
 EURO_PER_DOLLAR = Decimal("0.908")
 PRICE = pl.Decimal(23, 3)
+
+
+def in_euro() -> Expression:
+    """The price of a bid in euro cents."""
+    return expr(
+        polars=(pl.col("price").cast(PRICE) * pl.lit(EURO_PER_DOLLAR, pl.Decimal(4, 3))).cast(PRICE),
+        spark=f"CAST(CAST(price AS DECIMAL(20, 0)) * {EURO_PER_DOLLAR}BD AS DECIMAL(23, 3))",
+    )
 
 
 def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
@@ -22,8 +30,7 @@ def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
         topic: where the events are.
     """
     query = Query("q1", partitions=partitions, description="currency conversion")
-    price = (pl.col("price").cast(PRICE) * pl.lit(EURO_PER_DOLLAR, pl.Decimal(4, 3))).cast(PRICE)
-    bids(query, topic, replicas).select("auction", "bidder", price, "date_time", "extra").sink("q1")
+    bids(query, topic, replicas).select("auction", "bidder", in_euro(), "date_time", "extra").sink("q1")
     return query
 
 

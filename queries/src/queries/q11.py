@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import polars as pl
+import narwhals as nw
 
 from queries.nexmark_schema import EVENT_TIME, TOPIC, bids
 from towpath.query import Query, session
@@ -21,7 +21,7 @@ def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
     query = Query("q11", partitions=partitions, description="user sessions")
     by_bidder = bids(query, topic).key_by("bidder").stage("sessions", parallelism=replicas)
     counted = by_bidder.window(session(GAP_MS), on=EVENT_TIME).count("bid_count")
-    bounds = {"starttime": pl.col("window_start"), "endtime": pl.col("window_end")}
+    bounds = {"starttime": nw.col("window_start"), "endtime": nw.col("window_end")}
     counted.select("bidder", "bid_count", **bounds).sink("q11", key="bidder")
     return query
 

@@ -5,7 +5,7 @@ That is the clock which gives the same when bids are read again.
 
 from __future__ import annotations
 
-import polars as pl
+import narwhals as nw
 
 from queries.nexmark_schema import ARRIVED, TOPIC, arriving_bids
 from towpath.query import Query, tumbling
@@ -24,7 +24,7 @@ def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
     query = Query("q12", partitions=partitions, description="windows by the clock")
     by_bidder = arriving_bids(query, topic).key_by("bidder").stage("count", parallelism=replicas)
     counted = by_bidder.window(tumbling(SIZE_MS), on=ARRIVED).count("bid_count")
-    bounds = {"starttime": pl.col("window_start"), "endtime": pl.col("window_end")}
+    bounds = {"starttime": nw.col("window_start"), "endtime": nw.col("window_end")}
     counted.select("bidder", "bid_count", **bounds).sink("q12", key="bidder")
     return query
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import narwhals as nw
 import polars as pl
 
 from queries.nexmark_schema import TOPIC, bids
@@ -24,7 +25,7 @@ def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
         topic: where the events are.
     """
     query = Query("q13", partitions=partitions, description="bounded side input join")
-    keyed = bids(query, topic, replicas).with_columns(side_key=pl.col("auction") % ROWS)
+    keyed = bids(query, topic, replicas).with_columns(side_key=nw.col("auction") % ROWS)
     joined = keyed.lookup(side_input(), on="side_key")
     joined.select("auction", "bidder", "price", "date_time", "value").sink("q13")
     return query

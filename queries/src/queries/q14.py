@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import narwhals as nw
 import polars as pl
 
 from queries.nexmark_schema import TOPIC, bids
-from queries.q1 import EURO_PER_DOLLAR, PRICE
-from towpath.query import Query
+from queries.q1 import in_euro
+from towpath.query import Query, expr
 
 LEAST, MOST = 1_000_000, 50_000_000
 """Euro cents, both excluded."""
@@ -23,20 +24,18 @@ def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
         topic: where the events are.
     """
     query = Query("q14", partitions=partitions, description="calculation")
-    price = (pl.col("price").cast(PRICE) * pl.lit(EURO_PER_DOLLAR, pl.Decimal(4, 3))).cast(PRICE)
-    hour = pl.col("date_time") // HOUR_MS % 24
-    time_of_day = (
-        pl.when(hour.is_between(8, 18))
-        .then(pl.lit("dayTime"))
-        .when((hour <= 6) | (hour >= 20))
-        .then(pl.lit("nightTime"))
-        .otherwise(pl.lit("otherTime"))
+    hour = nw.col("date_time") // HOUR_MS % 24
+    night = nw.when((hour <= 6) | (hour >= 20)).then(nw.lit("nightTime")).otherwise(nw.lit("otherTime"))
+    time_of_day = nw.when(hour.is_between(8, 18)).then(nw.lit("dayTime")).otherwise(night)
+    letters = expr(
+        polars=pl.col("extra").str.count_matches("c", literal=True).cast(pl.Int64),
+        spark="LENGTH(extra) - LENGTH(REPLACE(extra, 'c', ''))",
     )
     bids(query, topic, replicas).with_columns(
-        price=price,
+        price=in_euro(),
         bid_time_type=time_of_day,
-        c_counts=pl.col("extra").str.count_matches("c", literal=True).cast(pl.Int64),
-    ).filter(pl.col("price") > LEAST, pl.col("price") < MOST).select(
+        c_counts=letters,
+    ).filter(nw.col("price") > LEAST, nw.col("price") < MOST).select(
         "auction", "bidder", "price", "bid_time_type", "date_time", "extra", "c_counts"
     ).sink("q14")
     return query

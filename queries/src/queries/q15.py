@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import polars as pl
+import narwhals as nw
 
-from queries.distinct import columns, counted, day
+from queries.distinct import columns, counted
 from queries.nexmark_schema import TOPIC, bids
+from queries.times import day
 from towpath.query import Query
 
 
@@ -18,7 +19,7 @@ def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
         topic: where the events are.
     """
     query = Query("q15", partitions=partitions, description="bidding statistics")
-    by_day = bids(query, topic).select("auction", "bidder", "price", day=day(), minute=pl.lit(""))
+    by_day = bids(query, topic).select("auction", "bidder", "price", day=day(), minute=nw.lit(""))
     counted(by_day, "day", replicas=replicas).select("day", *columns()).sink("q15", key="day")
     return query
 

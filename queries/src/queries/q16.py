@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import polars as pl
-
-from queries.distinct import columns, counted, day
+from queries.distinct import columns, counted
 from queries.nexmark_schema import TOPIC, bids
+from queries.times import day, minute
 from towpath.query import Query, agg
-
-MINUTE = "%H:%M"
 
 
 def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
@@ -20,8 +17,7 @@ def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
         topic: where the events are.
     """
     query = Query("q16", partitions=partitions, description="channel statistics")
-    minute = pl.col("date_time").cast(pl.Datetime("ms")).dt.strftime(MINUTE)
-    by_channel = bids(query, topic).select("auction", "bidder", "price", "channel", day=day(), minute=minute)
+    by_channel = bids(query, topic).select("auction", "bidder", "price", "channel", day=day(), minute=minute())
     statistics = counted(by_channel, "channel", "day", replicas=replicas, minute=agg.max("latest_minute"))
     statistics.select("channel", "day", "minute", *columns()).sink("q16", key=("channel", "day"))
     return query

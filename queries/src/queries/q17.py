@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import polars as pl
+import narwhals as nw
 
 from queries.nexmark_schema import TOPIC, bids
 from queries.prices import RANKS
+from queries.times import day
 from towpath.query import Query, agg
-
-DAY = "%Y-%m-%d"
 
 
 def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
@@ -20,8 +19,7 @@ def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
         topic: where the events are.
     """
     query = Query("q17", partitions=partitions, description="auction statistics")
-    day = pl.col("date_time").cast(pl.Datetime("ms")).dt.strftime(DAY)
-    by_day = bids(query, topic).with_columns(day=day).key_by("auction", "day")
+    by_day = bids(query, topic).with_columns(day=day()).key_by("auction", "day")
     statistics = by_day.stage("statistics", parallelism=replicas).aggregate(
         total_bids=agg.count(),
         **{f"{name}_bids": agg.count(where=within) for name, within in RANKS.items()},
@@ -29,7 +27,7 @@ def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
         max_price=agg.max("price"),
         sum_price=agg.sum("price"),
     )
-    mean = pl.col("sum_price") // pl.col("total_bids")
+    mean = nw.col("sum_price") // nw.col("total_bids")
     statistics.with_columns(avg_price=mean).select(
         *("auction", "day", "total_bids", *(f"{name}_bids" for name in RANKS)),
         *("min_price", "max_price", "avg_price", "sum_price"),

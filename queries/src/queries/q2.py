@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import polars as pl
+import narwhals as nw
 
 from queries.nexmark_schema import TOPIC, bids
 from towpath.query import Query
@@ -19,7 +19,7 @@ def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
         topic: where the events are.
     """
     query = Query("q2", partitions=partitions, description="selection")
-    selected = bids(query, topic, replicas).filter(pl.col("auction") % AUCTION_STEP == 0)
+    selected = bids(query, topic, replicas).filter(nw.col("auction") % AUCTION_STEP == 0)
     selected.select("auction", "price").sink("q2")
     return query
 

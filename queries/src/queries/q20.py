@@ -5,7 +5,7 @@ Every auction goes to the join, not only those of the category, so that no bid w
 
 from __future__ import annotations
 
-import polars as pl
+import narwhals as nw
 
 from queries.nexmark_schema import TOPIC, events
 from towpath.query import Query
@@ -24,13 +24,13 @@ def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
     """
     query = Query("q20", partitions=partitions, description="expand bid with auction")
     all_events = events(query, topic)
-    auctions = all_events.filter(pl.col("type") == "auction")
+    auctions = all_events.filter(nw.col("type") == "auction")
     bid = ("bidder", "price", "channel", "url")
-    bids = all_events.filter(pl.col("type") == "bid").select("auction", *bid, "date_time", "extra")
+    bids = all_events.filter(nw.col("type") == "bid").select("auction", *bid, "date_time", "extra")
     known = {name: name for name in OF_AUCTION} | {"auction_date_time": "date_time", "auction_extra": "extra"}
     expanded = bids.key_by("auction").stage("join", parallelism=replicas).enrich(auctions.key_by("id"), columns=known)
-    expanded.filter(pl.col("category") == CATEGORY).select(
-        *("auction", *bid, pl.col("date_time").alias("bid_date_time"), pl.col("extra").alias("bid_extra")),
+    expanded.filter(nw.col("category") == CATEGORY).select(
+        *("auction", *bid, nw.col("date_time").alias("bid_date_time"), nw.col("extra").alias("bid_extra")),
         *("item_name", "description", "initial_bid", "reserve", "auction_date_time", "expires"),
         *("seller", "category", "auction_extra"),
     ).sink("q20")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from queries.nexmark_schema import TOPIC, bids
-from towpath.query import Query
+from towpath.query import Query, expr
 
 KNOWN = {"apple": "0", "google": "1", "facebook": "2", "baidu": "3"}
 """Channel in lower case → its id."""
@@ -24,8 +24,13 @@ def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
     query = Query("q21", partitions=partitions, description="channel id")
     name = pl.col("channel").str.to_lowercase()
     known = [pl.when(name == channel).then(pl.lit(number)) for channel, number in KNOWN.items()]
-    channel_id = pl.coalesce(*known, pl.col("url").str.extract(IN_URL))
-    found = bids(query, topic, replicas).with_columns(channel_id=channel_id).filter(pl.col("channel_id").is_not_null())
+    cases = " ".join(f"WHEN '{channel}' THEN '{number}'" for channel, number in KNOWN.items())
+    channel_id = expr(
+        polars=pl.coalesce(*known, pl.col("url").str.extract(IN_URL)),
+        spark=f"COALESCE(CASE LOWER(channel) {cases} END, GET(REGEXP_EXTRACT_ALL(url, '{IN_URL}', 1), 0))",
+    )
+    there = expr(polars=pl.col("channel_id").is_not_null(), spark="channel_id IS NOT NULL")
+    found = bids(query, topic, replicas).with_columns(channel_id=channel_id).filter(there)
     found.select("auction", "bidder", "price", "channel", "channel_id").sink("q21")
     return query
 

@@ -5,10 +5,18 @@ from __future__ import annotations
 import polars as pl
 
 from queries.nexmark_schema import TOPIC, bids
-from towpath.query import Query
+from towpath.query import Expression, Query, expr
 
 FIRST_DIRECTORY = 3
 """``https://host/dir1/dir2/dir3/…`` split at ``/``: scheme, nothing, host, then the directories."""
+
+
+def directory(place: int) -> Expression:
+    """What stands at a place between the slashes of the URL; null where it is shorter."""
+    return expr(
+        polars=pl.col("url").str.split("/").list.get(place, null_on_oob=True),
+        spark=f"GET(SPLIT(url, '/'), {place})",
+    )
 
 
 def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
@@ -20,8 +28,7 @@ def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
         topic: where the events are.
     """
     query = Query("q22", partitions=partitions, description="URL directories")
-    parts = pl.col("url").str.split("/").list
-    directories = {f"dir{n}": parts.get(FIRST_DIRECTORY + n - 1, null_on_oob=True) for n in (1, 2, 3)}
+    directories = {f"dir{n}": directory(FIRST_DIRECTORY + n - 1) for n in (1, 2, 3)}
     bids(query, topic, replicas).select("auction", "bidder", "price", "channel", **directories).sink("q22")
     return query
 

@@ -5,7 +5,7 @@ Every person goes to the join, not only those of the three states, so that no au
 
 from __future__ import annotations
 
-import polars as pl
+import narwhals as nw
 
 from queries.nexmark_schema import TOPIC, events
 from towpath.query import Query
@@ -24,11 +24,11 @@ def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
     """
     query = Query("q3", partitions=partitions, description="local item suggestion")
     all_events = events(query, topic)
-    persons = all_events.filter(pl.col("type") == "person")
-    listed = all_events.filter(pl.col("type") == "auction", pl.col("category") == CATEGORY).select("id", "seller")
+    persons = all_events.filter(nw.col("type") == "person")
+    listed = all_events.filter(nw.col("type") == "auction", nw.col("category") == CATEGORY).select("id", "seller")
     joined = listed.key_by("seller").stage("join", parallelism=replicas)
     found = joined.enrich(persons.key_by("id"), columns=("name", "city", "state"))
-    found.filter(pl.col("state").is_in(STATES)).select("name", "city", "state", "id").sink("q3")
+    found.filter(nw.col("state").is_in(STATES)).select("name", "city", "state", "id").sink("q3")
     return query
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import polars as pl
+import narwhals as nw
 
 from queries.nexmark_schema import TOPIC
 from queries.valid_bids import Mode, valid_bids, winning_bids
 from towpath.query import Query, agg
 
-NEW = pl.col("best_before").is_null()
+NEW = nw.col("best_before").is_null()
 
 
 def build(mode: Mode = "continuous", partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
@@ -29,9 +29,9 @@ def build(mode: Mode = "continuous", partitions: int = 8, replicas: int = 1, top
     else:
         bids = valid_bids(query, topic, replicas, closed="both").stage("best", parallelism=replicas).key_by("auction")
         best = bids.aggregate(previous="_before", best=agg.max("price"), category=agg.max("category"))
-        total, number = agg.sum(pl.col("best") - pl.col("best_before").fill_null(0)), agg.count(where=NEW)
+        total, number = agg.sum(nw.col("best") - nw.col("best_before").fill_null(0)), agg.count(where=NEW)
     averages = best.key_by("category").stage("average", parallelism=replicas).aggregate(sum=total, count=number)
-    averages.select("category", "sum", "count", avg_final=pl.col("sum") // pl.col("count")).sink(name, key="category")
+    averages.select("category", "sum", "count", avg_final=nw.col("sum") // nw.col("count")).sink(name, key="category")
     return query
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import polars as pl
+import narwhals as nw
 
 from queries.nexmark_schema import EVENT_TIME, TOPIC, bids
 from towpath.query import Query, hopping, tumbling
@@ -21,10 +21,10 @@ def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
     query = Query("q5", partitions=partitions, description="hot items")
     counted = bids(query, topic).key_by("auction").stage("count", parallelism=replicas)
     counts = counted.window(hopping(SIZE_MS, SLIDE_MS), on=EVENT_TIME).count("num")
-    end = pl.col("window_end")
-    together = counts.select("auction", "num", start=pl.col("window_start"), end=end, last=end - 1).key_by("end")
+    end = nw.col("window_end")
+    together = counts.select("auction", "num", start=nw.col("window_start"), end=end, last=end - 1).key_by("end")
     hottest = together.stage("hottest").window(tumbling(SLIDE_MS), on="last").highest("num")
-    hottest.select("auction", "num", window_start=pl.col("start"), window_end=pl.col("end")).sink("q5")
+    hottest.select("auction", "num", window_start=nw.col("start"), window_end=nw.col("end")).sink("q5")
     return query
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import polars as pl
+import narwhals as nw
 
 from queries.nexmark_schema import EVENT_TIME, TOPIC, bids
 from towpath.query import Query, tumbling
@@ -22,12 +22,12 @@ def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
     """
     query = Query("q7", partitions=partitions, description="highest bid")
     columns = ("auction", "bidder", "price", "date_time", "extra")
-    shared = bids(query, topic).select(*columns, share=pl.col("auction") % SHARES)
+    shared = bids(query, topic).select(*columns, share=nw.col("auction") % SHARES)
     window = tumbling(SIZE_MS)
     of_share = (
         shared.key_by("share").stage("share", parallelism=replicas).window(window, on=EVENT_TIME).highest("price")
     )
-    together = of_share.select(*columns, start=pl.col("window_start")).key_by("start").stage("highest")
+    together = of_share.select(*columns, start=nw.col("window_start")).key_by("start").stage("highest")
     together.window(window, on=EVENT_TIME).highest("price").select(*columns).sink("q7")
     return query
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import polars as pl
+import narwhals as nw
 
 from queries.nexmark_schema import EVENT_TIME, TOPIC, events
 from towpath.query import Query, agg, tumbling
@@ -20,16 +20,16 @@ def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
     """
     query = Query("q8", partitions=partitions, description="monitor new users")
     all_events = events(query, topic)
-    persons = all_events.filter(pl.col("type") == "person").select("id", "name", EVENT_TIME)
-    sellers = all_events.filter(pl.col("type") == "auction").select(
-        EVENT_TIME, id=pl.col("seller"), name=pl.lit(None, pl.String)
+    persons = all_events.filter(nw.col("type") == "person").select("id", "name", EVENT_TIME)
+    sellers = all_events.filter(nw.col("type") == "auction").select(
+        EVENT_TIME, id=nw.col("seller"), name=nw.lit(None, nw.String)
     )
     both = persons.union(sellers.select("id", "name", EVENT_TIME)).key_by("id").stage("join", parallelism=replicas)
     found = both.window(tumbling(SIZE_MS), on=EVENT_TIME).aggregate(
-        name=agg.max("name"), auctions=agg.count(where=pl.col("name").is_null())
+        name=agg.max("name"), auctions=agg.count(where=nw.col("name").is_null())
     )
-    new = found.filter(pl.col("name").is_not_null(), pl.col("auctions") > 0)
-    new.select("id", "name", starttime=pl.col("window_start")).sink("q8")
+    new = found.filter(~nw.col("name").is_null(), nw.col("auctions") > 0)
+    new.select("id", "name", starttime=nw.col("window_start")).sink("q8")
     return query
 
 

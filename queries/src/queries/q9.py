@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import polars as pl
+import narwhals as nw
 
 from queries.nexmark_schema import TOPIC
 from queries.valid_bids import AUCTION, Mode, valid_bids, winning_bids
@@ -27,7 +27,7 @@ def build(mode: Mode = "continuous", partitions: int = 8, replicas: int = 1, top
         bids = valid_bids(query, topic, replicas, closed="both").stage("winner", parallelism=replicas)
         order = {"by": ("price", "bid_date_time", "bid_eid"), "descending": (True, False, False)}
         winners = bids.key_by("auction").top(1, **order, rank="place")
-    winners.with_columns(id=pl.col("auction")).select(
+    winners.with_columns(id=nw.col("auction")).select(
         *("id", *AUCTION, "auction", "bidder", "price", "bid_date_time", "bid_extra")
     ).sink(name, key="id")
     return query

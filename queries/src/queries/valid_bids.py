@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-import polars as pl
+import narwhals as nw
 
 from queries.nexmark_schema import TOPIC, events
 from towpath.query import Query, Stream, until
@@ -22,12 +22,12 @@ def valid_bids(query: Query, topic: str = TOPIC, replicas: int = 1, *, closed: L
     are ``bid_date_time``, ``bid_extra`` and ``bid_eid``.
     """
     all_events = events(query, topic)
-    auctions = all_events.filter(pl.col("type") == "auction")
-    own = {f"bid_{name}": pl.col(name) for name in ("date_time", "extra", "eid")}
-    bids = all_events.filter(pl.col("type") == "bid").select("auction", "bidder", "price", **own)
+    auctions = all_events.filter(nw.col("type") == "auction")
+    own = {f"bid_{name}": nw.col(name) for name in ("date_time", "extra", "eid")}
+    bids = all_events.filter(nw.col("type") == "bid").select("auction", "bidder", "price", **own)
     joined = bids.key_by("auction").stage("join", parallelism=replicas)
     known = joined.enrich(auctions.key_by("id"), columns=AUCTION)
-    return known.filter(pl.col("bid_date_time").is_between(pl.col("date_time"), pl.col("expires"), closed=closed))
+    return known.filter(nw.col("bid_date_time").is_between(nw.col("date_time"), nw.col("expires"), closed=closed))
 
 
 def winning_bids(query: Query, topic: str = TOPIC, replicas: int = 1) -> Stream:

@@ -50,6 +50,20 @@ def test_a_mistake_is_one_line(arguments: tuple[str, ...], message: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "either --sink-topic, or --files for a directory of files"),
+        (("--sink-topic", "t", "--files", "d"), "either --sink-topic, or --files for a directory of files"),
+        (("--files", "d", "--state", "s"), "--state goes with --sink-topic"),
+    ],
+)
+def test_an_output_is_one_topic_or_one_directory(arguments: tuple[str, ...], message: str) -> None:
+    code, text = invoke("verify", "q10", *arguments)
+    assert code == 2
+    assert message in text
+
+
+@pytest.mark.parametrize(
     ("partitions", "cores", "keyed", "readers"), [(8, 2, False, 2), (3, 2, False, 1), (6, 4, False, 3), (3, 2, True, 2)]
 )
 def test_unkeyed_readers_divide_the_partitions(partitions: int, cores: int, keyed: bool, readers: int) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 
 from nexmark import GeneratorConfig, generate_json
-from queries import q0, q2, q3, q4, q5, q6, q7, q8, q9, q11, q13, q14, q15, q16, q17, q18, q19, q20, q21, q22
+from queries import q0, q2, q3, q4, q5, q6, q7, q8, q9, q10, q11, q13, q14, q15, q16, q17, q18, q19, q20, q21, q22
+from tests.harness.files import files_in, markers_in
 from towpath.testing import StageDriver
 
 TOPIC = "nexmark-events"
@@ -132,6 +134,15 @@ def test_q8(lines):
 def test_q9(lines):
     rows = results(q9, lines, ["id"])
     assert (len(rows), total(rows, "price")) == (3_354, 96_791_416_753)
+
+
+def test_q10(lines, tmp_path):
+    directory = tmp_path / "bids"
+    announced = results(q10, lines, end=True, directory=str(directory), roll_rows=5_000)
+    rows = pl.concat(pl.read_parquet(directory / file, hive_partitioning=False) for file in files_in(directory))
+    assert (rows.height, rows.get_column("price").sum()) == (55_200, 398_215_889_351)
+    assert (total(announced, "rows"), len(announced)) == (55_200, len(files_in(directory)))
+    assert markers_in(directory) == ["dt=2015-07-15/hm=00%3A00"]
 
 
 def test_q11(lines):

@@ -22,6 +22,7 @@ from queries import (
     q7,
     q8,
     q9,
+    q10,
     q11,
     q12,
     q13,
@@ -36,6 +37,7 @@ from queries import (
     q22,
 )
 from queries.nexmark_schema import EVENT
+from tests.harness.files import markers_in
 from towpath.query.plan import SCHED
 from towpath.testing import StageDriver
 
@@ -350,6 +352,33 @@ def test_q8_finds_who_opens_an_auction_in_the_window_of_their_registration():
     ]
 
 
+def test_q10_writes_bids_to_files_by_day_and_minute(tmp_path):
+    minute, base = 60_000, 1_436_918_400_000
+    times = [base, base + minute - 1, base + minute, base + 24 * 60 * minute - 1]
+    driver = StageDriver(q10.build(str(tmp_path / "out")), partitions={TOPIC: 1})
+
+    def come(*events):
+        driver.pipe(TOPIC, events)
+        for _ in range(6):
+            driver.run_until_idle()
+            driver.advance_time(200)
+
+    come(PERSON, *(bid(date_time=time, price=price) for price, time in enumerate(times[:3])))
+    come(bid(date_time=base + 2 * minute + 3_999))
+    assert markers_in(tmp_path / "out") == []
+    come(bid(date_time=base + 2 * minute + 4_000))
+    assert markers_in(tmp_path / "out") == ["dt=2015-07-15/hm=00%3A00"]
+    come(bid(date_time=times[3], price=3), END | {"date_time": 2 * 10**12})
+    found = pl.read_parquet(tmp_path / "out" / "**/*.parquet", hive_partitioning=True, try_parse_hive_dates=False)
+    assert found.columns == ["auction", "bidder", "price", "date_time", "extra", "dt", "hm"]
+    days = {("2015-07-15", name) for name in ("00:00", "00:01", "00:02", "23:59")}
+    assert set(found.select("dt", "hm").rows()) == days
+    placed = found.filter(pl.col("price") < len(times)).sort("price").select("date_time", "hm").rows()
+    assert placed == list(zip(times, ("00:00", "00:00", "00:01", "23:59"), strict=True))
+    assert len(markers_in(tmp_path / "out")) == len(days)
+    driver.close()
+
+
 PAUSES = [(1, 1000), (1, 5000), (2, 3000), (1, 15000), (1, 25001), (2, 12999), (2, 23000)]
 
 
@@ -550,6 +579,7 @@ def test_every_output_of_key_count_can_be_checked_when_each_bid_gives_one(genera
         q7,
         q8,
         q9,
+        q10,
         q11,
         q12,
         q13,

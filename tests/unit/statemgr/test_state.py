@@ -376,3 +376,18 @@ def test_the_caches_of_all_tasks_together_stay_within_the_replicas_limit():
     assert cache_entries_for(64) * 64 <= REPLICA_CACHE_ENTRIES
     assert cache_entries_for(0) == REPLICA_CACHE_ENTRIES
     assert cache_entries_for(10**9) == MIN_CACHE_ENTRIES
+
+
+def test_a_key_is_committed_when_nothing_of_it_waits_for_its_transaction():
+    state = state_on(MemoryBackend())
+    table = state.table("counts")
+    assert table.committed(b"a")
+    table.put(b"a", 1)
+    assert not table.committed(b"a")
+    state.changes()
+    assert not table.committed(b"a")
+    state.apply(meta())
+    assert table.committed(b"a")
+    table.put(b"a", None)
+    assert not table.committed(b"a")
+    assert table.committed(b"b")

@@ -55,6 +55,9 @@ def cache_entries_for(tasks: int, total: int = REPLICA_CACHE_ENTRIES) -> int:
     return max(MIN_CACHE_ENTRIES, total // max(1, tasks))
 
 
+_NO_BINS: frozenset[int] = frozenset()
+
+
 class TaskState:
     """All state of one task that the replica owns.
 
@@ -106,6 +109,11 @@ class TaskState:
     def complete(self) -> bool:
         """Whether no entry is with a former owner any more."""
         return not isinstance(self._store, LayeredStore) or self._store.complete
+
+    @property
+    def open_bins(self) -> frozenset[int]:
+        """Bins of which entries may still be with a former owner; another object whenever they are others."""
+        return self._store.open_bins if isinstance(self._store, LayeredStore) else _NO_BINS
 
     @property
     def dirty_entries(self) -> int:

@@ -119,6 +119,10 @@ class ValueTable(Generic[V]):
         """Delete a key; deleting an absent one is fine."""
         self.put(key, None)
 
+    def committed(self, key: bytes) -> bool:
+        """Whether nothing of a key waits for its transaction: what the table says of it is so, whatever happens."""
+        return key not in self._dirty and key not in self._sent
+
     def as_stored(self, key: bytes, value: V) -> V:
         """The value as a later owner will read it.
 
@@ -140,16 +144,27 @@ class ValueTable(Generic[V]):
 
     @contextmanager
     def items(self) -> Iterator[Iterator[tuple[bytes, V]]]:
-        """All entries as of now, uncommitted changes included, in no particular order.
+        """All entries that are here as of now, uncommitted changes included, in no particular order.
 
         Reads the whole store of the task; use it for dumps and tests, not per batch::
 
             with table.items() as entries:
                 for key, value in entries: ...
         """
-        changed = {**self._sent, **self._dirty}
+        changed = self.uncommitted()
         with self._store.scan() as pairs:
             yield self._merge(pairs, changed)
+
+    @contextmanager
+    def stored(self, bin_: int) -> Iterator[Iterator[tuple[bytes, V]]]:
+        """Committed entries of one bin, as of now; for who reads all of them a part at a time."""
+        skip = 1 + _TABLE_BYTES
+        with self._store.scan(_BINS[bin_] + self._prefix) as pairs:
+            yield ((key[skip:], self._decode(key[skip:], data)) for key, data in pairs)
+
+    def uncommitted(self) -> dict[bytes, V | None]:
+        """Entries changed since the last apply; None: deleted."""
+        return {**self._sent, **self._dirty}
 
     def note_use(self, keys: Sequence[bytes]) -> None:
         """Remember a batch of keys as used: the list is kept, nothing is done per key."""

@@ -43,6 +43,9 @@ VIEWS = {"persons": "person", "auctions": "auction", "bids": "bid"}
 DAY = "CAST(DATE_FROM_UNIX_DATE(INT(date_time DIV 86400000)) AS STRING)"
 """Day of an event in UTC, as text."""
 
+MINUTE = "LPAD(date_time DIV 3600000 % 24, 2, '0') || ':' || LPAD(date_time DIV 60000 % 60, 2, '0')"
+"""Minute of an event in UTC, as text."""
+
 _VALID = """
     SELECT b.auction, b.bidder, b.price, b.date_time AS bid_date_time, b.extra AS bid_extra, b.eid, a.item_name,
            a.description, a.initial_bid, a.reserve, a.date_time, a.expires, a.seller, a.category, a.extra
@@ -228,6 +231,12 @@ QUERIES: dict[str, Query] = {
             ("id",),
         ),
         Query(
+            "q10",
+            "rows",
+            f"SELECT auction, bidder, price, date_time, extra, {DAY} AS dt, {MINUTE} AS hm FROM bids",  # noqa: S608
+            "auction BIGINT, bidder BIGINT, price BIGINT, date_time BIGINT, extra STRING, dt STRING, hm STRING",
+        ),
+        Query(
             "q11",
             "rows",
             """
@@ -314,10 +323,7 @@ QUERIES: dict[str, Query] = {
             "q16",
             "upserts",
             f"""
-            SELECT channel, {DAY} AS day,
-                   MAX(LPAD(date_time DIV 3600000 % 24, 2, '0') || ':' || LPAD(date_time DIV 60000 % 60, 2, '0'))
-                       AS minute,
-                   {_STATISTICS}
+            SELECT channel, {DAY} AS day, MAX({MINUTE}) AS minute, {_STATISTICS}
             FROM bids GROUP BY 1, 2
             """,  # noqa: S608 - constants
             f"channel STRING, day STRING, minute STRING, {_STATISTICS_SCHEMA}",

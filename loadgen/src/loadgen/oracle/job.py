@@ -6,14 +6,23 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from loadgen.errors import OptionError
 from loadgen.frames import read_records
-from loadgen.oracle.verify import Emit, Guarantee, VerifyResult, verify_outputs, verify_state
+from loadgen.oracle.verify import (
+    Emit,
+    Guarantee,
+    VerifyResult,
+    query_named,
+    verify_outputs,
+    verify_rows,
+    verify_state,
+)
 from loadgen.topics import Offsets, earliest_offsets, end_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["read_whole", "settled_end", "verify_topics"]
+__all__ = ["read_whole", "settled_end", "verify_files", "verify_topics"]
 
 SETTLE_TIMEOUT_S = 12.0
 """For open transactions to end: their own time-out is 10 s, plus what the broker takes to abort them."""
@@ -81,3 +90,29 @@ def verify_topics(
     if state is not None:
         results.append(verify_state(spark, query, events, spark.read.parquet(str(state))))
     return results
+
+
+def verify_files(
+    spark: SparkSession, bootstrap: str, query: str, input_topic: str, directory: Path
+) -> list[VerifyResult]:
+    """Compares Parquet files with the expectation from the input topic.
+
+    Args:
+        spark: Session with the connector.
+        bootstrap: Address of the brokers.
+        query: One of `QUERIES`.
+        input_topic: The query's input, from its beginning.
+        directory: The query's output; its directories `column=value` are columns, and files that begin with a dot or
+            an underscore are none of it.
+
+    Returns:
+        The result, in a list as of `verify_topics`.
+
+    Raises:
+        OptionError: The query is unknown, or there is no such directory.
+        TopicError: The topic does not exist.
+    """
+    if not directory.is_dir():
+        raise OptionError(f"there is no directory {directory}")
+    rows = spark.read.schema(query_named(query).output_schema).parquet(str(directory))
+    return [verify_rows(spark, query, read_whole(spark, bootstrap, input_topic), rows)]

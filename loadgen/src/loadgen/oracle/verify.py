@@ -18,7 +18,7 @@ from loadgen.oracle.expectations import QUERIES, VIEWS, Query
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Emit", "Guarantee", "VerifyResult", "query_named", "verify_outputs", "verify_state"]
+__all__ = ["Emit", "Guarantee", "VerifyResult", "query_named", "verify_outputs", "verify_rows", "verify_state"]
 
 Emit = Literal["batch", "each"]
 """batch: one output per key and batch of any size. each: one output per input."""
@@ -123,6 +123,29 @@ def verify_outputs(
             compared = _compare_rows(spark, wanted.rows, _last_of_each(spark, query, actual), "exactly_once")
         case "rows":
             compared = _compare_rows(spark, wanted.rows, actual.drop(*_POSITION), guarantee)
+    return _result(query.name, "outputs", wanted, compared)
+
+
+def verify_rows(spark: SparkSession, query_name: str, input_records: DataFrame, rows: DataFrame) -> VerifyResult:
+    """Compares rows that are no records of a topic with the expectation.
+
+    Args:
+        spark: Session.
+        query_name: One of `QUERIES` whose outputs never change.
+        input_records: Column `value` (JSON): the query's whole input.
+        rows: The query's whole output, with its columns in any order.
+
+    Returns:
+        What was found.
+
+    Raises:
+        OptionError: The query is unknown, or its outputs are updates.
+    """
+    query = query_named(query_name)
+    if query.kind != "rows":
+        raise OptionError(f"{query.name} puts out updates, whose order only a topic tells")
+    wanted = _expect(spark, query, input_records)
+    compared = _compare_rows(spark, wanted.rows, rows.select(*wanted.rows.columns), "exactly_once")
     return _result(query.name, "outputs", wanted, compared)
 
 

@@ -465,6 +465,19 @@ class TestBackground:
             store.close()
             world = World()
 
+    def test_bins_that_event_time_waits_for_come_at_once_whatever_the_strategy(self, world):
+        for manner in (Manner(strategy=Strategy.LAZY), Manner(strategy=Strategy.HYBRID, priority=False, pacing=0.01)):
+            store, layers = moved(world)
+            job = world.job(store, layers, manner)
+            job.fetch([77, 78])
+            for _ in range(50):
+                world.poll(job, 0.001)
+            assert store.has_bin(77)
+            assert store.has_bin(78)
+            assert manner.strategy is not Strategy.LAZY or job.progress().bins_done <= 2 * 256 // manner.bins
+            store.close()
+            world = World()
+
     def test_paced_bins_leave_the_owner_its_time(self, world):
         """Of 10 ms for each chunk, at a pace of a quarter 30 ms are left in between."""
         store, layers = moved(world)

@@ -66,6 +66,17 @@ def test_bins_that_are_there_are_left_out():
     assert plan.next(every) == [Run(8, 11, 0)]
 
 
+def test_wanted_bins_come_before_hastened_ones_and_even_alone():
+    plan = BinPlan(every, 64)
+    plan.hasten([9, 100])
+    plan.want([201, 9])
+    assert plan.wanted
+    assert [run.first for run in (*plan.next(every, wanted_only=True), *plan.next(every, wanted_only=True))] == [200, 8]
+    assert not plan.wanted
+    assert plan.next(every, wanted_only=True) == []
+    assert [run.first for run in drained(plan)][:3] == [100, 0, 4]
+
+
 def test_hastened_bins_jump_the_queue_in_their_order_and_once():
     plan = BinPlan(every, 64)
     plan.next(every)

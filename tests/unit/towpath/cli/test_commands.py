@@ -115,7 +115,7 @@ def test_a_stage_of_a_fixed_size_asks_no_coordinator_that_the_environment_names(
         ),
         (["run", QUERY, "--bootstrap", "localhost"], 2, "server 'localhost': expected host:port, e.g."),
         (["plan", "queries.key_cuont"], 2, "there is no module 'queries.key_cuont'"),
-        (["plan", QUERY, "--format", "svg"], 2, "--format svg: expected one of text, json, mermaid"),
+        (["plan", QUERY, "--format", "pdf"], 2, "--format pdf: expected one of text, json, mermaid, svg"),
         (["plan", QUERY, "--set", "partition=3"], 2, "no setting 'partition'"),
         (["run", QUERY, "--replicas", "count=many"], 2, "expected a whole number"),
         (["run", QUERY, "--replicas", "counter=2"], 2, "has no stage 'counter'"),
@@ -153,7 +153,7 @@ def test_each_kind_of_error_has_its_status(
 
 
 def test_plan_prints_text_json_and_a_diagram() -> None:
-    for form, text in {"text": "count", "json": '"stages"', "mermaid": "flowchart"}.items():
+    for form, text in {"text": "count", "json": '"stages"', "mermaid": "flowchart", "svg": "<svg"}.items():
         result = run("plan", QUERY, "--format", form)
         assert result.exit_code == 0
         assert text in result.output

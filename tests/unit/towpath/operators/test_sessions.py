@@ -10,6 +10,7 @@ from statemgr.state import TableSpec, json_codec
 from tests.unit.towpath.operators.recording import RecordingContext
 from towpath.operators.aggregates import Aggregates
 from towpath.operators.keyed_rows import KeyedRows
+from towpath.operators.late import LateRows
 from towpath.operators.sessions import Sessions, SessionWindows
 from towpath.query import agg
 
@@ -56,13 +57,13 @@ def test_sessions_are_those_of_all_rows(batches):
     rows = [row for batch in batches for row in batch]
     assert closed(window, context) == expected(rows)
     assert context.table("t") == {} or all(not value for value in context.table("t").values())
-    assert window.due(0, context) is None
+    assert window.timers.of(0, context).earliest is None
 
 
 def test_a_session_ends_when_the_watermark_is_at_its_end_and_others_of_its_key_go_on():
     context, window = RecordingContext(TABLES, 1), operator()
     window.process(frame([(1, 0), (1, 5), (1, 40), (2, 7)]), context)
-    assert window.due(0, context) == 10
+    assert window.timers.of(0, context).earliest == 10
     assert closed(window, context, 14) == []
     assert closed(window, context, 15) == [(1, 0, 15, 2, 5)]
     assert closed(window, context, 49) == [(2, 7, 17, 1, 7)]
@@ -81,5 +82,26 @@ def test_timers_are_found_again_in_the_state():
     context, window = RecordingContext(TABLES, 1), operator()
     window.process(frame([(1, 0), (1, 40), (2, 7)]), context)
     again = operator()
-    assert again.due(0, context) == 10
+    assert again.timers.of(0, context).earliest == 10
     assert closed(again, context) == [(1, 0, 10, 1, 0), (1, 40, 50, 1, 40), (2, 7, 17, 1, 7)]
+
+
+def test_rows_of_sessions_that_were_late_go_to_their_topic():
+    context = RecordingContext(TABLES, 1)
+    sessions = Sessions(GAP, "t", Aggregates(COLUMNS))
+    kept = KeyedRows(["k"], sessions, "t").kept(frame([]))
+    window = SessionWindows({"k": pl.Int64()}, sessions, kept, "t", LateRows("late"))
+    window.process(frame([(1, 100)], watermark=0), context)
+    window.process(frame([(1, 50), (1, 92), (2, 80), (2, 85)], watermark=104), context)
+    ((topic, late),) = context.emitted
+    assert topic == "late"
+    assert late.columns == ["k", "t", "__partition"]
+    assert sorted(late.select("k", "t").rows()) == [(1, 50), (2, 80), (2, 85)]
+    assert context.late_rows == 3
+    assert set(context.table("t")) == {b"1"}
+
+
+def test_a_key_of_late_rows_alone_leaves_no_state():
+    context, window = RecordingContext(TABLES, 1), operator()
+    window.process(frame([(1, 50)], watermark=104), context)
+    assert context.table("t") == {}

@@ -49,7 +49,31 @@ def test_an_expression_that_does_not_fit_the_types_is_refused_with_the_columns()
 
 @pytest.mark.parametrize(
     "expression",
-    [pl.col("price").sum(), pl.col("price").cum_sum(), pl.col("price").shift(), pl.len(), pl.col("price").rank()],
+    [
+        pl.col("price").is_in([1, 2]),
+        pl.when(pl.col("price") > 1).then(pl.lit(2)).otherwise(None),
+        pl.lit(5) + pl.col("price") * pl.lit(2),
+        pl.col("channel").str.split("/").list.get(3, null_on_oob=True),
+        pl.concat_list("price", "auction").list.sum(),
+    ],
+)
+def test_an_expression_over_one_row_is_taken(expression):
+    assert "x" in source().with_columns(x=expression).schema
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pl.col("price").sum(),
+        pl.col("price").cum_sum(),
+        pl.col("price").shift(),
+        pl.len(),
+        pl.col("price").rank(),
+        pl.col("price") > pl.col("price").mean(),
+        pl.col("price").cum_sum() > 3,
+        pl.len() > 3,
+        pl.when(pl.col("price").shift() == 1).then(1).otherwise(2),
+    ],
 )
 def test_an_expression_over_several_rows_is_refused_since_batches_are_chance(expression):
     with pytest.raises(BatchDependentError, match=r"looks at other rows of the batch.*use key_by"):

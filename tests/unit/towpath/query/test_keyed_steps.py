@@ -95,6 +95,11 @@ def test_rows_stay_where_they_are_when_they_are_aggregated_by_the_same_key_again
         (lambda: timed().window(tumbling(10), on="t"), ColumnTypeError, "'t' is String, and event time is Int64"),
         (lambda: timed().window(tumbling(0), on="v"), QueryError, "a window of 0 ms every 0 ms"),
         (lambda: timed().window(session(0), on="v"), QueryError, "gap of 0 ms"),
+        (lambda: timed().window(session(9), on="v", emit="update"), QueryError, "no later row takes back"),
+        (lambda: timed().window(tumbling(9), on="v", emit="each"), QueryError, "emit is 'close' or 'update'"),
+        (lambda: timed().window(tumbling(9), on="v", emit="update").highest("v"), QueryError, "use top"),
+        (lambda: timed().window(tumbling(9), on="v").late_to("l", key="x").count(), UnknownColumnError, "column 'x'"),
+        (lambda: timed().window(tumbling(9), on="v").late_to("a b").count(), QueryError, "no topic name"),
         (lambda: timed().window(session(9), on="v").top(1, by="t"), QueryError, "only count and aggregate"),
         (lambda: timed().window(hopping(10, 3), on="v"), QueryError, "multiple of the slide"),
         (lambda: timed().window(tumbling(10), on="v").aggregate(window_end=agg.count()), QueryError, "window_end"),
@@ -158,3 +163,41 @@ def test_rows_of_one_topic_are_enriched_with_those_of_another():
     rows_out = [(row["seller"], row["item"], row["name"]) for row in driver.rows("out")]
     driver.close()
     assert sorted(rows_out) == [(1, "a", "Ann"), (2, "b", "Bob")]
+
+
+def sides(**right):
+    query = Query("app")
+    left = query.source("in", schema=SCHEMA, event_time="v").key_by("k")
+    source = {"schema": {"id": pl.Int64, "v": pl.Int64, "fact": pl.String, "t": pl.String}, "event_time": "v", **right}
+    return left, query.source("facts", stage="facts", **source).key_by("id")
+
+
+def test_what_comes_out_of_a_join():
+    left, right = sides()
+    found = left.stage("near").join(right, on="v", within=(-5, 10), columns={"fact": "fact", "other": "t"})
+    assert found.schema == {**SCHEMA, "fact": pl.String, "other": pl.String}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"within": (10, 5)}, r"within=\(10, 5\), but the lower bound comes first"),
+        ({"on": ("v", "at")}, "unknown column 'at'"),
+        ({"on": "t"}, "column 't' is String, and event time is Int64"),
+        ({"columns": ["fakt"]}, "the right side: unknown column 'fakt'; did you mean 'fact'"),
+        ({"columns": ["t"]}, "the left side has a column 't', too"),
+    ],
+)
+def test_a_join_that_does_not_fit(change, message):
+    left, right = sides()
+    with pytest.raises(QueryError, match=message):
+        left.join(right, **{"on": "v", "within": (0, 1), "columns": ["fact"], **change})
+
+
+def test_a_join_needs_event_time_and_keys_that_can_meet():
+    left, right = sides(event_time=None)
+    with pytest.raises(QueryError, match="source 'facts' tells no event time"):
+        left.join(right, on="v", within=(0, 1), columns=["fact"])
+    left, right = sides(schema={"id": pl.String, "v": pl.Int64, "fact": pl.String})
+    with pytest.raises(ColumnTypeError, match="the left side has the key k Int64, the right one id String"):
+        left.join(right, on="v", within=(0, 1), columns=["fact"])

@@ -6,7 +6,7 @@ Partition 0 is the task that moves; partition 1 belongs to one that never waits 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -115,6 +115,9 @@ class Way:
         self.requested += keys
 
     def advance(self, now_s: float, budget_s: float) -> None:
+        """Nothing comes by itself."""
+
+    def fetch(self, bins: Collection[int]) -> None:
         """Nothing comes by itself."""
 
     def hurry(self) -> None:

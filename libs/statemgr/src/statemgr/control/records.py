@@ -168,6 +168,8 @@ class Released(msgspec.Struct, frozen=True, tag="released"):
         started: whether the owner ever ran under this epoch; if not, it passes on what its predecessor said.
         offset: changelog offset X up to which the owner's store is complete; -1: no changelog or nothing written.
         progress: where the input stands; None for a task that never ran.
+        timers: bin → the earliest timer of its entries, in ms of event time, or less; bins without one are left out
+            (R14). None: not known.
     """
 
     stage: str
@@ -177,6 +179,7 @@ class Released(msgspec.Struct, frozen=True, tag="released"):
     started: bool
     offset: int
     progress: Progress | None
+    timers: dict[int, int] | None = None
 
     @property
     def task(self) -> TaskId:

@@ -16,9 +16,9 @@ def read_properties(path: Path | None) -> dict[str, str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise ValueError(f"Kafka properties file {path} can't be read: {error.strerror}") from error
+        raise ValueError(f"properties file {path} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"Kafka properties file {path} can't be read: it is not text in UTF-8") from error
+        raise ValueError(f"properties file {path} can't be read: it is not text in UTF-8") from error
     properties: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         text = line.strip()

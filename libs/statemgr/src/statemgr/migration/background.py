@@ -45,7 +45,7 @@ class Background:
         hot: whether the hot set comes first.
 
     Attributes:
-        active: whether bins are fetched.
+        active: whether bins are fetched; if not, then only those that the plan wants at once.
         hot_keys: keys of the hot set that have come.
         entries: entries that have come with bins.
     """
@@ -67,6 +67,7 @@ class Background:
         self._limits = limits
         self._hot_cursor: bytes | None = b"" if hot and ladder.holders else None
         self._runs: deque[Run] = deque()
+        self._runs_wanted = False
         self._under_way: tuple[Run | None, Asked[Chunk]] | None = None
         self._came: deque[_Part] = deque()
         self.active = False
@@ -76,7 +77,12 @@ class Background:
     @property
     def lacks_scratch(self) -> bool:
         """Whether it can't go on without a scratch base."""
-        return bool(self.active and self._runs and self._ladder.place(self._runs[0].index) == self._ladder.bottom)
+        return bool(self._runs and self._ladder.place(self._runs[0].index) == self._ladder.bottom)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether bins are fetched that the plan wants at once."""
+        return self._plan.wanted or (self._runs_wanted and bool(self._runs or self._under_way))
 
     @property
     def fetches_hot(self) -> bool:
@@ -114,7 +120,7 @@ class Background:
             elif self._ladder.source(0, now_s) is not None:
                 pending = self._ladder.holders[0].hot(self._hot_cursor)
                 self._under_way = None, Asked(0, pending, deadline_s)
-        elif self.active:
+        elif self.active or self._plan.wanted or self._runs:
             self._ask_bins(now_s, deadline_s)
 
     def install(self) -> set[bytes]:
@@ -139,7 +145,8 @@ class Background:
 
     def _ask_bins(self, now_s: float, deadline_s: float) -> None:
         if not self._runs:
-            self._runs.extend(self._plan.next(self._whole))
+            self._runs_wanted = self._plan.wanted
+            self._runs.extend(self._plan.next(self._whole, wanted_only=not self.active))
         if not self._runs:
             return
         run = self._runs[0]

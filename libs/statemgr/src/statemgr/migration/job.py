@@ -124,6 +124,10 @@ class MigrationJob:
         if self._manner.priority:
             self._plan.hasten(bins)
 
+    def fetch(self, bins: Iterable[int]) -> None:
+        """Fetch these bins at once, whatever the strategy and its pace: event time stands still for them (R14)."""
+        self._plan.want(bins)
+
     def hurry(self) -> None:
         """Fetch all bins as fast as possible: a holder wants to leave."""
         self._background.active = True
@@ -192,7 +196,7 @@ class MigrationJob:
         ladder, background = self._ladder, self._background
         if ladder.scratch is not None:
             return
-        wanted = self._look_ups.wanted or background.active
+        wanted = self._look_ups.wanted or background.active or background.wanted
         if self._look_ups.lacks_scratch or background.lacks_scratch or (ladder.unreliable and wanted):
             self._builder.want(now_s)
         ladder.scratch = self._builder.poll(now_s)
@@ -212,7 +216,7 @@ class MigrationJob:
         installed = False
         while True:
             background.receive(now_s)
-            if self._pace.may_work(now_s):
+            if background.wanted or self._pace.may_work(now_s):
                 background.ask(now_s)
             spent_s = clock.monotonic_s() - began_s
             if budget_s <= 0 or not background.waiting or (installed and spent_s >= budget_s):
@@ -224,7 +228,8 @@ class MigrationJob:
 
     def _why_stalled(self, now_s: float) -> str | None:
         still_s = now_s - self._moved_s
-        if not self._works or not (self._look_ups.wanted or self._background.active) or still_s < self._limits.stall_s:
+        wanted = self._look_ups.wanted or self._background.active or self._background.wanted
+        if not self._works or not wanted or still_s < self._limits.stall_s:
             return None
         missing = BIN_COUNT - sum(map(self.store.has_bin, range(BIN_COUNT)))
         return (

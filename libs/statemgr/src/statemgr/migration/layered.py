@@ -66,6 +66,11 @@ class LayeredStore:
         """Whether no other copy is needed any more."""
         return not self._open
 
+    @property
+    def open_bins(self) -> frozenset[int]:
+        """Bins that are incomplete; another object whenever they are others."""
+        return self._open
+
     def has_bin(self, bin_: int) -> bool:
         """Whether a bin is complete."""
         return bin_ not in self._open

@@ -72,6 +72,20 @@ class BinPlan:
         self._width = BIN_COUNT // units
         self._waiting = deque(unit for unit in range(units) if self._open(unit))
         self._urgent: deque[int] = deque()
+        self._wanted: deque[int] = deque()
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a unit waits that is to be fetched at once."""
+        return bool(self._wanted)
+
+    def want(self, bins: Iterable[int]) -> None:
+        """Let the units of these bins come first, and even if no others are fetched."""
+        for unit in dict.fromkeys(bin_ // self._width for bin_ in bins):
+            for waiting in (self._waiting, self._urgent):
+                if unit in waiting:
+                    waiting.remove(unit)
+                    self._wanted.append(unit)
 
     def hasten(self, bins: Iterable[int]) -> None:
         """Let the units of these bins jump the queue."""
@@ -80,15 +94,17 @@ class BinPlan:
                 self._waiting.remove(unit)
                 self._urgent.append(unit)
 
-    def next(self, whole: Callable[[int], bool]) -> list[Run]:
+    def next(self, whole: Callable[[int], bool], *, wanted_only: bool = False) -> list[Run]:
         """The next unit as runs from the newest layer; nothing: all have been begun.
 
         Args:
             whole: tells of a bin whether the newest layer is known to be complete for it; bins that may need deeper
                 layers are asked one by one.
+            wanted_only: leave out what :meth:`want` has not named.
         """
-        while self._urgent or self._waiting:
-            bins = self._open(self._urgent.popleft() if self._urgent else self._waiting.popleft())
+        queues = (self._wanted,) if wanted_only else (self._wanted, self._urgent, self._waiting)
+        while queue := next(filter(None, queues), None):
+            bins = self._open(queue.popleft())
             if len(bins) == self._width and all(map(whole, bins)):
                 return [Run(bins[0], bins[-1], 0)]
             if bins:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,8 @@ class _Content:
 
     entries: dict[bytes, bytes] = field(default_factory=dict)
     meta: StoreMeta | None = None
+    scanned: bool = False  # since the last change
+    order: list[bytes] | None = None  # keys of the entries, sorted; made for the second scan between two changes
 
 
 class MemoryStore:
@@ -45,6 +48,7 @@ class MemoryStore:
         """See :meth:`statemgr.store.base.Store.put_raw`."""
         self._guard.check_open()
         batch = dict(entries)  # whatever raises in the iterable does so before anything changes
+        self._content.scanned, self._content.order = False, None
         target = self._content.entries
         for key, value in batch.items():
             if value is None:
@@ -62,9 +66,17 @@ class MemoryStore:
         return Scan(self._guard, lambda: self._pairs(prefix))
 
     def _pairs(self, prefix: bytes) -> Pairs:
-        entries = self._content.entries
-        chosen = sorted(key for key in entries if key.startswith(prefix) and len(key) != OWN_KEY_BYTES)
-        return (pair for pair in [(key, entries[key]) for key in chosen])
+        content = self._content
+        if content.scanned and content.order is None:
+            content.order = sorted(key for key in content.entries if len(key) != OWN_KEY_BYTES)
+        content.scanned = True
+        if content.order is None:
+            chosen = sorted(key for key in content.entries if key.startswith(prefix) and len(key) != OWN_KEY_BYTES)
+        else:
+            begin = bisect_left(content.order, prefix, key=lambda key: key[: len(prefix)])
+            end = bisect_right(content.order, prefix, key=lambda key: key[: len(prefix)])
+            chosen = content.order[begin:end]
+        return (pair for pair in [(key, content.entries[key]) for key in chosen])
 
     def close(self) -> None:
         """See :meth:`statemgr.store.base.Store.close`."""

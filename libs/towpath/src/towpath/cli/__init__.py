@@ -16,6 +16,7 @@ from towpath.cli.plan import plan
 from towpath.cli.pod import PASSED_ON, pod
 from towpath.cli.run import run
 from towpath.cli.scale import move, scale
+from towpath.cli.spark import engines
 from towpath.cli.stage import stage
 from towpath.cli.state import state_app
 from towpath.cli.tasks import tasks
@@ -32,6 +33,7 @@ app = typer.Typer(
 app.add_typer(broker_app, name="broker")
 app.add_typer(state_app, name="state")
 app.command()(coordinator)
+app.command()(engines)
 app.command()(migrations)
 app.command()(move)
 app.command()(plan)

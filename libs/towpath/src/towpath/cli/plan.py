@@ -7,22 +7,29 @@ from typing import Annotated
 import typer
 
 from towpath.cli.options import QueryArgument, SetOption, parse_pairs
+from towpath.cli.spark import SERVICES, SPARK, EngineOption, check_engine, plan_on_spark
 
 
 def plan(
     query: QueryArgument,
-    form: Annotated[str, typer.Option("--format", help="text, json or mermaid")] = "text",
+    form: Annotated[str, typer.Option("--format", help="text, json, mermaid or svg")] = "text",
     set_: SetOption = None,
+    engine: EngineOption = SERVICES,
 ) -> None:
-    """Show the stages, topics, edges and state of a query.
+    """Show the stages, topics, edges and state of a query; with --engine spark, how Spark runs each step, or why not.
 
-    Example: towpath plan queries.key_count --format mermaid
+    Example: towpath plan queries.key_count --format svg > plan.svg
     """
     from towpath.errors import SettingsError
     from towpath.query.loading import load_query
     from towpath.query.render import render_json, render_mermaid, render_text
+    from towpath.query.svg import render_svg
 
-    renderers = {"text": render_text, "json": render_json, "mermaid": render_mermaid}
+    check_engine(engine, {}, {})
+    if engine == SPARK:
+        typer.echo(plan_on_spark(query, parse_pairs(set_, "--set"), form))
+        return
+    renderers = {"text": render_text, "json": render_json, "mermaid": render_mermaid, "svg": render_svg}
     if form not in renderers:
         raise SettingsError(f"--format {form}: expected one of {', '.join(renderers)}")
     typer.echo(renderers[form](load_query(query, parse_pairs(set_, "--set"))))

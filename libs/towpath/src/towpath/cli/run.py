@@ -20,6 +20,19 @@ from towpath.cli.options import (
     parse_counts,
     parse_pairs,
 )
+from towpath.cli.spark import (
+    SERVICES,
+    SPARK,
+    BatchOption,
+    CheckpointOption,
+    EngineOption,
+    MasterOption,
+    PrintOption,
+    SparkOption,
+    UntilEndOption,
+    check_engine,
+    run_on_spark,
+)
 
 if TYPE_CHECKING:
     from towpath.stage.settings import StageSettings
@@ -45,10 +58,19 @@ def run(
     kafka_config: KafkaConfigOption = None,
     set_: SetOption = None,
     option: OptionOption = None,
+    engine: EngineOption = SERVICES,
+    batch: BatchOption = False,
+    master: MasterOption = None,
+    print_: PrintOption = False,
+    until_end: UntilEndOption = False,
+    checkpoint: CheckpointOption = None,
+    spark: SparkOption = None,
 ) -> None:
     """Run a query until Ctrl-C or SIGTERM: its coordinator and every stage; crashed replicas are started again.
 
     `towpath scale` changes how many replicas there are while it runs.
+
+    With --engine spark PySpark runs it instead, as a stream or, with --batch, once over all that is there.
 
     Example: towpath run queries.key_count --replicas count=2 --bootstrap 127.0.0.1:9092
     """
@@ -56,10 +78,43 @@ def run(
     from towpath.launch.topics import prepare_query_topics
     from towpath.query.loading import load_query
     from towpath.stage.connect import connect
+    from towpath.stage.outside import check_outside
+    from towpath.stage.registry_settings import check_registry
 
+    of_services = {
+        "--replicas": replicas,
+        "--static": static,
+        "--guarantee": guarantee,
+        "--kafka-config": kafka_config,
+        "--option": option,
+    }
+    of_spark = {
+        "--batch": batch,
+        "--master": master,
+        "--print": print_,
+        "--until-end": until_end,
+        "--checkpoint": checkpoint,
+        "--spark": spark,
+    }
+    check_engine(engine, of_services, of_spark)
+    if engine == SPARK:
+        run_on_spark(
+            query,
+            parse_pairs(set_, "--set"),
+            bootstrap=bootstrap,
+            batch=batch,
+            master=master,
+            print_=print_,
+            until_end=until_end,
+            checkpoint=checkpoint,
+            options=spark,
+        )
+        return
     plan = load_query(query, parse_pairs(set_, "--set"))
     given = {"bootstrap": bootstrap, "state_dir": state_dir, "guarantee": guarantee, "kafka_config": kafka_config}
     settings = _check_options(query, plan.names[0], given, option)
+    for each in plan.stages:
+        check_outside(each)
     stop = threading.Event()
     running = Running(
         plan=plan,
@@ -74,6 +129,8 @@ def run(
     running.counts  # noqa: B018 - what is wrong with the numbers is said before anything starts
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+    for each in plan.stages:
+        check_registry(each, settings)
     kafka = connect(settings.bootstrap, settings.kafka_config)
     running.say(f"{plan.app}: broker and topics at {settings.bootstrap} (waiting at most {settings.wait_s:g} s)")
     prepare_query_topics(plan, kafka, stop, wait_s=settings.wait_s)

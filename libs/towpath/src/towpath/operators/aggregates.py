@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
 from towpath.operators.keyed_rows import GROUP
 
+if TYPE_CHECKING:
+    from towpath.query.expressions import Expression
+
 Merge = Literal["sum", "min", "max"]
+Function = Literal["count", "sum", "min", "max", "mean"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,26 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Call:
+    """How an aggregate was asked for, for engines that have aggregates of their own.
+
+    Attributes:
+        function: its name.
+        value: over what; None: rows are counted.
+        where: for which rows it is true, those count; None: all.
+    """
+
+    function: Function
+    value: Expression | None
+    where: Expression | None
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """Value and condition, as far as there are any."""
+        return tuple(each for each in (self.value, self.where) if each is not None)
+
+
+@dataclass(frozen=True)
 class Aggregate:
     """A column over all rows that a key has had; made by the functions of :mod:`towpath.query.agg`.
 
@@ -40,23 +64,28 @@ class Aggregate:
         parts: what is kept.
         finish: the columns of the parts → the aggregate.
         reads: what is taken of each row, for checks.
+        call: how it was asked for; None: in a way that only services know.
     """
 
     parts: tuple[Part, ...]
     finish: Callable[[Sequence[pl.Expr]], pl.Expr]
     reads: tuple[pl.Expr, ...]
+    call: Call | None = None
 
 
 class Aggregates:
     """One row per key, of the parts of all aggregates; see :class:`towpath.operators.keyed_rows.Reduction`.
 
     Attributes:
+        columns: column → aggregate.
+        previous: see below.
         finished: the aggregates, as expressions over the columns of the parts.
     """
 
     def __init__(self, columns: Mapping[str, Aggregate], previous: str | None = None) -> None:
         """``previous``: what names of columns get added for the values before the batch; None: these are left out."""
-        self._previous = previous
+        self.columns = dict(columns)
+        self.previous = previous
         self._parts = {
             f"{name}.{number}": part
             for name, aggregate in columns.items()
@@ -76,9 +105,9 @@ class Aggregates:
         """Parts of each key over all of its rows; its aggregates go out, and those that it had before."""
         after = pl.concat([before, new]).group_by(GROUP, maintain_order=True).agg(self.merging(new.schema))
         found = after.select(GROUP, *self.finished)
-        if self._previous is None:
+        if self.previous is None:
             return after, found
-        known = before.select(GROUP, *(column.name.suffix(self._previous) for column in self.finished))
+        known = before.select(GROUP, *(column.name.suffix(self.previous) for column in self.finished))
         return after, found.join(known, on=GROUP, how="left", maintain_order="left")
 
     def merging(self, schema: Mapping[str, Any]) -> list[pl.Expr]:

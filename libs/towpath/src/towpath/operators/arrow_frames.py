@@ -24,7 +24,7 @@ import polars as pl
 
 from statemgr.errors import CodecError, RecordTooLargeError
 from towpath.errors import StageStoppedError
-from towpath.operators.json_decode import Decoded, Poison
+from towpath.operators.decoded import Decoded, Poison
 from towpath.operators.marks import Marks, decode_marks
 from towpath.query.plan import EVENTS, PARTITION, ROWS, SCHED, SCHED_NEWEST
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from towpath.operators.json_decode import Decoded
+from towpath.operators.decoded import Decoded
 from towpath.query.plan import KEY_COLUMN, VALUE_COLUMN
 
 

@@ -31,9 +31,9 @@ class Enriched:
             taken: column that comes out → the table's column that it is.
         """
         self._table = table
-        self._columns = [name for name in columns if name not in taken]
-        self._taken = dict(taken)
-        self._read = list(dict.fromkeys([*self._columns, *taken.values()]))
+        self.columns = [name for name in columns if name not in taken]
+        self.taken = dict(taken)
+        self._read = list(dict.fromkeys([*self.columns, *taken.values()]))
 
     def rows(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Rows of both sides, told apart by a column."""
@@ -45,6 +45,6 @@ class Enriched:
         facts = rows.filter(_OF_TABLE).group_by(GROUP, maintain_order=True).last().select(rows.columns)
         others = rows.filter(~pl.col(_OF_TABLE))
         waiting = others.join(facts, on=GROUP, how="anti", maintain_order="left")
-        known = facts.select(GROUP, **{name: pl.col(column) for name, column in self._taken.items()})
-        found = others.select(GROUP, *self._columns).join(known, on=GROUP, how="inner", maintain_order="left")
+        known = facts.select(GROUP, **{name: pl.col(column) for name, column in self.taken.items()})
+        found = others.select(GROUP, *self.columns).join(known, on=GROUP, how="inner", maintain_order="left")
         return pl.concat([facts, waiting]), found

@@ -17,12 +17,12 @@ class Highest:
 
     def __init__(self, columns: Sequence[str], by: str) -> None:
         """``columns``: that are kept; rows without a value of ``by`` are not."""
-        self._columns = list(columns)
-        self._by = by
+        self.columns = list(columns)
+        self.by = by
 
     def rows(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The highest rows of each key in a batch."""
-        return self._highest(frame.select(GROUP, *self._columns))
+        return self._highest(frame.select(GROUP, *self.columns))
 
     def step(self, before: pl.DataFrame, new: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The highest rows of each key; those that are new go out."""
@@ -30,7 +30,7 @@ class Highest:
         return after.drop(_NEW), after.filter(_NEW).drop(_NEW)
 
     def _highest(self, rows: pl.DataFrame) -> pl.DataFrame:
-        return rows.filter(pl.col(self._by) == pl.col(self._by).max().over(GROUP))
+        return rows.filter(pl.col(self.by) == pl.col(self.by).max().over(GROUP))
 
 
 _NEW = "__new"

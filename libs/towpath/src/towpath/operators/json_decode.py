@@ -11,19 +11,16 @@ Where records come as cells of one buffer, those in plain JSON are decoded to co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from operator import attrgetter
-from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from towpath.operators.marks import Marks
+from towpath.operators.decoded import DOES_NOT_FIT, Decoded, Poison, RowColumn, RowFrames, chosen
 from towpath.query.plan import SCHED
 from towpath_native import WHY_NOT
 from towpath_native.cells import Cells
@@ -41,32 +38,6 @@ _OTHER_PLAIN: Mapping[Any, Field] = {
 }
 
 _BROKEN = (msgspec.MsgspecError, UnicodeDecodeError, TypeError, RecursionError)
-_DOES_NOT_FIT = (pl.exceptions.PolarsError, OverflowError, TypeError, ValueError)
-
-
-@dataclass(frozen=True)
-class Poison:
-    """A record that can't be decoded: its place in the batch, and why."""
-
-    index: int
-    reason: str
-
-
-class Decoded(NamedTuple):
-    """A batch of records as a frame.
-
-    Attributes:
-        frame: the rows of all good records, in order.
-        rows: int64 array with the number of rows of each record; 0 for a poison record. ``numpy.repeat(partitions,
-            rows)`` is the partition of each row.
-        bad: the poison records, in order.
-        marks: place → watermarks that the record holds instead of rows.
-    """
-
-    frame: pl.DataFrame
-    rows: npt.NDArray[np.int64]
-    bad: list[Poison]
-    marks: Mapping[int, Marks] = MappingProxyType({})
 
 
 def python_type(dtype: Any) -> Any:
@@ -126,10 +97,10 @@ class JsonDecoder:
             gc=False,
         )
         self._row: Callable[[bytes], Any] = msgspec.json.Decoder(row).decode
-        self._columns = [(column, types[column], attrgetter(attributes[column])) for column in fields]
+        self._columns = [RowColumn(column, types[column], attrgetter(attributes[column])) for column in fields]
         self._plain = _plain({field: types[column] for column, field in fields.items()})
-        self._copies = {SCHED: emit_time} if emit_time is not None and emit_time in schema else {}
-        self._key_column = key_column
+        copies = {SCHED: emit_time} if emit_time is not None and emit_time in schema else {}
+        self._frames = RowFrames(self._columns, copies, key_column)
 
     def decode(self, values: Sequence[bytes | None], keys: Sequence[bytes | None] = ()) -> Decoded:
         """Decode one batch.
@@ -142,39 +113,24 @@ class JsonDecoder:
             if self._plain is not None and isinstance(values, Cells):
                 return self._decode_plain(self._plain, values, keys)
             rows = list(map(self._row, values))  # type: ignore[arg-type]  # None raises TypeError
-            return Decoded(self._frame(rows, keys), np.ones(len(rows), np.int64), [])
-        except (*_BROKEN, *_DOES_NOT_FIT):
+            return Decoded(self._frames.frame(rows, keys), np.ones(len(rows), np.int64), [])
+        except (*_BROKEN, *DOES_NOT_FIT):
             return self._decode_singly(values, keys)
 
     def _decode_plain(self, plain: JsonColumns, values: Cells, keys: Sequence[bytes | None]) -> Decoded:
         """Decode a batch by columns, and the odd records of it singly."""
         columns, odd = plain.decode(values)
         found = [_series(name, column, dtype) for (name, dtype, _), column in zip(self._columns, columns, strict=True)]
-        frame = self._complete(pl.DataFrame(found), keys)
+        frame = self._frames.complete(pl.DataFrame(found), keys)
         if not len(odd):
             return Decoded(frame, np.ones(len(values), np.int64), [])
-        others = self._decode_singly(list(values.at(odd)), _chosen(keys, odd.tolist()))
+        others = self._decode_singly(list(values.at(odd)), chosen(keys, odd.tolist()))
         counts = np.ones(len(values), np.int64)
         counts[odd] = others.rows
         taken = np.delete(np.arange(len(values)), odd)
         order = np.argsort(np.concatenate([taken, odd[others.rows > 0]]), kind="stable")
         bad = [Poison(int(odd[each.index]), each.reason) for each in others.bad]
         return Decoded(pl.concat([frame[taken], others.frame])[order], counts, bad)
-
-    def _frame(self, rows: Sequence[Any], keys: Sequence[bytes | None]) -> pl.DataFrame:
-        columns = [
-            pl.Series(name, list(map(get, rows)), dtype=dtype, strict=True) for name, dtype, get in self._columns
-        ]
-        return self._complete(pl.DataFrame(columns), keys)
-
-    def _complete(self, frame: pl.DataFrame, keys: Sequence[bytes | None]) -> pl.DataFrame:
-        """Add the columns that are no fields."""
-        if self._copies:
-            frame = frame.with_columns(pl.col(field).alias(name) for name, field in self._copies.items())
-        if self._key_column is None:
-            return frame
-        text = [None if key is None else key.decode() for key in keys]
-        return frame.with_columns(pl.Series(self._key_column, text, dtype=pl.String))
 
     def _decode_singly(self, values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> Decoded:
         rows: dict[int, Any] = {}
@@ -184,24 +140,7 @@ class JsonDecoder:
                 rows[index] = self._row(value)  # type: ignore[arg-type]  # None raises TypeError
             except _BROKEN as error:
                 bad[index] = "the record has no value (a tombstone)" if value is None else str(error)
-        try:
-            frame = self._frame(list(rows.values()), _chosen(keys, rows))
-        except _DOES_NOT_FIT:
-            # Rare: a value has the JSON type but does not fit the column, or a key is no text. Costs a frame per row.
-            for index in list(rows):
-                try:
-                    self._frame([rows[index]], _chosen(keys, (index,)))
-                except _DOES_NOT_FIT as error:
-                    bad[index] = str(error)
-                    del rows[index]
-            frame = self._frame(list(rows.values()), _chosen(keys, rows))
-        counts = np.zeros(len(values), np.int64)
-        counts[list(rows)] = 1
-        return Decoded(frame, counts, [Poison(index, bad[index]) for index in sorted(bad)])
-
-
-def _chosen(keys: Sequence[bytes | None], indices: Iterable[int]) -> list[bytes | None]:
-    return [keys[index] for index in indices] if keys else []
+        return self._frames.decoded(len(values), rows, bad, keys)
 
 
 def _plain(types: Mapping[str, Any]) -> JsonColumns | None:

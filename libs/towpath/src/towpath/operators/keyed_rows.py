@@ -103,7 +103,7 @@ def reduced(
         table: name of the state table.
     """
     new = reduction.rows(frame)
-    tables = _Tables(groups, keys, context, table)
+    tables = KeptTables(groups, keys, context, table)
     before = tables.read(new.schema)
     after, found = reduction.step(before, new)
     tables.write(after)
@@ -129,7 +129,7 @@ def rows_of(values: Sequence[list[list[Any]] | None], schema: Mapping[str, Any],
     return frame.select(pl.Series(GROUP, list(groups), dtype=pl.UInt32), pl.all())
 
 
-class _Tables:
+class KeptTables:
     """The tables of a batch's tasks, by the groups of the batch."""
 
     def __init__(self, groups: pl.DataFrame, keys: list[bytes], context: OperatorContext, name: str) -> None:
@@ -147,12 +147,12 @@ class _Tables:
         return rows_of(self._values, schema, self._name).select(schema.names())
 
     def write(self, after: pl.DataFrame) -> None:
-        """Keep these rows; keys whose rows are as before are not written."""
+        """Keep these rows; keys whose rows are as before are not written, and those without rows are deleted."""
         values: list[list[list[Any]]] = [[] for _ in self._keys]
         for group, *row in after.select(GROUP, pl.exclude(GROUP)).iter_rows():
             values[group].append(row)
         begin = 0
         for table, size in self._tables:
-            changed = [at for at in range(begin, begin + size) if values[at] != self._values[at]]
-            table.put_many([self._keys[at] for at in changed], [values[at] for at in changed])
+            changed = [at for at in range(begin, begin + size) if values[at] != (self._values[at] or [])]
+            table.put_many([self._keys[at] for at in changed], [values[at] or None for at in changed])
             begin += size

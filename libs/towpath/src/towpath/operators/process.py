@@ -80,7 +80,7 @@ class KeyedProcess:
     def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:
         """Rows of any number of tasks → what the function gives."""
         reserved = {name: dtype for name, dtype in frame.schema.items() if name.startswith(RESERVED_PREFIX)}
-        none = _frame([], {**self._schema, **reserved})
+        none = as_frame([], {**self._schema, **reserved})
         parts = frame.partition_by(PARTITION, maintain_order=True)
         return pl.concat([none, *(self._process_task(part, reserved, context) for part in parts)])
 
@@ -94,13 +94,13 @@ class KeyedProcess:
         run = _Run(self._function, self._schema, list(reserved), table.as_stored)
         run.over(frame, keys, dict(before))
         try:
-            result = _frame(run.outputs, schema)
+            result = as_frame(run.outputs, schema)
         except Exception:  # noqa: BLE001  # whatever Polars says of a value that a column can't hold
             run = _Run(
-                self._function, self._schema, list(reserved), table.as_stored, check=lambda rows: _frame(rows, schema)
+                self._function, self._schema, list(reserved), table.as_stored, check=lambda rows: as_frame(rows, schema)
             )
             run.over(frame, keys, dict(before))
-            result = pl.concat([_frame([], schema), *run.checked])
+            result = pl.concat([as_frame([], schema), *run.checked])
         for index, reason in run.failed:
             context.dead_letter(partition, encode_json(frame[index])[0], reason)
         table.put_many(list(run.changed), list(run.changed.values()))
@@ -148,7 +148,7 @@ class _Run:
     def _row(self, row: Row, key: bytes, value: Any) -> Any:
         carried = {name: row.pop(name) for name in self._reserved}
         state = KeyState(value)
-        rows = [{**_named(out, self._schema), **carried} for out in self._function(row, state)]
+        rows = [{**named(out, self._schema), **carried} for out in self._function(row, state)]
         replaced = state.value is not None and state.value is not value
         kept = self._as_stored(key, state.value) if replaced else state.value
         if self._check is None:
@@ -158,11 +158,12 @@ class _Run:
         return kept
 
 
-def _frame(rows: list[Row], schema: Mapping[str, Any]) -> pl.DataFrame:
+def as_frame(rows: list[Row], schema: Mapping[str, Any]) -> pl.DataFrame:
+    """Rows as a frame of these columns."""
     return pl.DataFrame(rows, schema=dict(schema), orient="row")
 
 
-def _named(row: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def named(row: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """The row, if the schema has all its columns."""
     unknown = row.keys() - schema.keys()
     if unknown:

@@ -37,28 +37,28 @@ class Ranked:
             rank: column that gets the place, from 1 on; None: it does not go out.
             ties: of rows equal in ``by``, the one that came first has the better place; ``last`` is for one place only.
         """
-        self._columns = list(columns)
-        self._places = places
-        self._by = list(by)
-        self._descending = list(descending)
-        self._rank = rank
-        self._reversed = ties == "last"
+        self.columns = list(columns)
+        self.places = places
+        self.by = list(by)
+        self.descending = list(descending)
+        self.rank = rank
+        self.ties = ties
 
     def rows(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The first rows of each key in a batch."""
-        return self._first(frame.select(GROUP, *self._columns))
+        return self._first(frame.select(GROUP, *self.columns))
 
     def step(self, before: pl.DataFrame, new: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The first rows of each key; places that are new or have another row go out."""
         after = self._first(pl.concat([before, new]))
         changed = _placed(after).join(_placed(before), on=[_PLACE, *after.columns], how="anti", nulls_equal=True)
-        found = changed.select(GROUP, *self._columns)
-        return after, found if self._rank is None else found.hstack([changed.get_column(_PLACE).alias(self._rank)])
+        found = changed.select(GROUP, *self.columns)
+        return after, found if self.rank is None else found.hstack([changed.get_column(_PLACE).alias(self.rank)])
 
     def _first(self, rows: pl.DataFrame) -> pl.DataFrame:
-        arrived = rows.reverse() if self._reversed else rows
-        ordered = arrived.sort(self._by, descending=self._descending, nulls_last=True, maintain_order=True)
-        return ordered.group_by(GROUP, maintain_order=True).head(self._places)
+        arrived = rows.reverse() if self.ties == "last" else rows
+        ordered = arrived.sort(self.by, descending=self.descending, nulls_last=True, maintain_order=True)
+        return ordered.group_by(GROUP, maintain_order=True).head(self.places)
 
 
 _PLACE = "__place"

@@ -12,9 +12,11 @@ from typing import Any
 
 import polars as pl
 
+from statemgr.watermarks import NEVER
 from towpath.operators.aggregates import Aggregates
 from towpath.operators.keyed_rows import GROUP, grouped, reduced, rows_of
 from towpath.operators.keys import key_bytes, key_frame
+from towpath.operators.late import COUNTED, LateRows
 from towpath.operators.timers import TaskTimers
 from towpath.operators.windows import WINDOW_END, WINDOW_START
 from towpath.query.plan import PARTITION, WATERMARK, OperatorContext
@@ -34,7 +36,7 @@ class Sessions:
         """``on``: column of the event time in ms (Int64)."""
         self.gap_ms = gap_ms
         self.on = on
-        self._aggregates = aggregates
+        self.aggregates = aggregates
 
     def rows(self, frame: pl.DataFrame) -> pl.DataFrame:
         """A session for each row."""
@@ -44,7 +46,7 @@ class Sessions:
             GROUP, time.alias(FIRST), time.alias(LAST), pl.lit(1, pl.Int64).alias(ROWS), in_time.alias(IN_TIME)
         )
         each = frame.with_columns(pl.int_range(pl.len(), dtype=pl.UInt32).alias(GROUP))
-        return own.hstack(self._aggregates.rows(each).drop(GROUP))
+        return own.hstack(self.aggregates.rows(each).drop(GROUP))
 
     def step(self, before: pl.DataFrame, new: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The sessions of each key, and those of late rows alone."""
@@ -60,20 +62,29 @@ class Sessions:
                 pl.col(LAST).max(),
                 pl.col(ROWS).sum(),
                 pl.col(IN_TIME).any(),
-                *self._aggregates.merging(new.schema),
+                *self.aggregates.merging(new.schema),
             )
             .drop(_NUMBER)
         )
         return merged.filter(IN_TIME), merged.filter(~pl.col(IN_TIME))
 
+    def rows_in(self, late: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows of a batch that are in the sessions which :meth:`step` left out."""
+        if not late.height:
+            return frame.clear()
+        spans = late.select(GROUP, pl.col(FIRST).alias(_FROM), pl.col(LAST).alias(_TO))
+        joined = frame.join(spans, on=GROUP, how="inner", maintain_order="left")
+        return joined.filter(pl.col(self.on).is_between(pl.col(_FROM), pl.col(_TO))).drop(_FROM, _TO)
+
     def results(self, sessions: pl.DataFrame) -> pl.DataFrame:
         """Sessions as they go out, with ``__group``."""
         end = pl.col(LAST) + self.gap_ms
         bounds = (GROUP, pl.col(FIRST).alias(WINDOW_START), end.alias(WINDOW_END))
-        return sessions.select(*bounds, *self._aggregates.finished)
+        return sessions.select(*bounds, *self.aggregates.finished)
 
 
 _NUMBER = "__number"
+_FROM, _TO = "__from", "__to"
 
 
 class SessionWindows:
@@ -82,7 +93,14 @@ class SessionWindows:
     Output columns: the key, ``window_start``, ``window_end`` (event time of the last row, and the gap), the aggregates.
     """
 
-    def __init__(self, keys: Mapping[str, Any], sessions: Sessions, kept: Mapping[str, Any], table: str) -> None:
+    def __init__(
+        self,
+        keys: Mapping[str, Any],
+        sessions: Sessions,
+        kept: Mapping[str, Any],
+        table: str,
+        late: LateRows = COUNTED,
+    ) -> None:
         """Fix the sessions.
 
         Args:
@@ -90,6 +108,7 @@ class SessionWindows:
             sessions: what is kept.
             kept: columns of a session in state → Polars type.
             table: name of the state table.
+            late: what becomes of late rows.
         """
         self._schema = dict(keys)
         self._keys = list(keys)
@@ -97,7 +116,8 @@ class SessionWindows:
         self._kept = dict(kept)
         self._last = list(self._kept).index(LAST)
         self.state_table = table
-        self._timers = TaskTimers(table, lambda _, sessions: min(map(self._end, sessions)))
+        self.timers = TaskTimers(table, lambda _, sessions: min(map(self._end, sessions), default=NEVER))
+        self._late = late
 
     def state_keys(self, frame: pl.DataFrame) -> list[bytes]:
         """See :class:`towpath.operators.keyed.Keyed`."""
@@ -108,21 +128,20 @@ class SessionWindows:
         groups, frame = grouped(frame, self._keys)
         keys = key_bytes(groups, self._keys)
         late = reduced(frame, groups, keys, self._sessions, context, self.state_table)
-        if late.height:
-            context.late(int(late.get_column(ROWS).sum()))
+        self._late.report(self._sessions.rows_in(late, frame), context)
         first = frame.group_by(GROUP).agg(pl.col(self._sessions.on).min()).sort(GROUP).get_column(self._sessions.on)
         partitions = groups.get_column(PARTITION).to_list()
         for partition, key, time in zip(partitions, keys, first.to_list(), strict=True):
-            self._timers.of(partition, context).add(key, time + self._sessions.gap_ms)
+            self.timers.of(partition, context).add(key, time + self._sessions.gap_ms)
         return self._rows([], rows_of([], self._kept, self.state_table), 0)
 
-    def due(self, partition: int, context: OperatorContext) -> int | None:
-        """When a session ends, or may end; see :class:`towpath.operators.timed.Timed`."""
-        return self._timers.of(partition, context).earliest
+    def waits_for(self, rows: pl.DataFrame) -> pl.Series:
+        """See :class:`towpath.operators.timed.Timed`: the earliest end of each row's session."""
+        return rows.get_column(self._sessions.on) + self._sessions.gap_ms
 
     def close(self, partition: int, watermark_ms: int, context: OperatorContext, most: int) -> pl.DataFrame:
         """Sessions that end at the watermark or before, which are deleted."""
-        timers = self._timers.of(partition, context)
+        timers = self.timers.of(partition, context)
         keys = timers.take(watermark_ms, most)
         table = context.tasks[partition].table(self.state_table)
         before = table.get_many(keys)

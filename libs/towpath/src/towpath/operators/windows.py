@@ -1,4 +1,4 @@
-"""Which windows a row belongs to, and whether it comes too late for them."""
+"""Which windows of event time a row belongs to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from towpath.operators.json_encode import encode_json
-from towpath.query.plan import PARTITION, WATERMARK, OperatorContext
+from towpath.query.plan import PARTITION, OperatorContext
 
 WINDOW_START = "window_start"
 WINDOW_END = "window_end"
@@ -41,28 +41,24 @@ class Until:
     column: str
 
 
-class AssignWindows:
-    """Adds the end of a row's window; with hopping windows, a row for each of them.
+@dataclass(frozen=True)
+class Every:
+    """Windows by the number of rows of a key: after every so many of them, over the last ``panes`` times as many."""
 
-    A row is late for a window whose end the watermark had reached when the row came: it is left out and counted.
-    """
+    rows: int
+    panes: int
+
+
+class AssignWindows:
+    """Adds the end of a row's window; with hopping windows, a row for each of them."""
 
     def __init__(self, window: Window | Until, on: str) -> None:
         """``on``: column of the event time, in ms (Int64)."""
         self._window = window
         self._on = on
 
-    def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:
+    def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:  # noqa: ARG002
         """Rows → rows with ``window_end``."""
-        rows = self._assigned(frame)
-        if WATERMARK not in rows.columns:
-            return rows
-        open_ = rows.filter(pl.col(WINDOW_END) > pl.col(WATERMARK))
-        if open_.height < rows.height:
-            context.late(rows.height - open_.height)
-        return open_.drop(WATERMARK)
-
-    def _assigned(self, frame: pl.DataFrame) -> pl.DataFrame:
         match self._window:
             case Until(column):
                 return frame.with_columns(pl.col(column).alias(WINDOW_END))

@@ -1,6 +1,6 @@
 """How queries are written and planned."""
 
-from towpath.query import agg
+from towpath.query import agg, cep
 from towpath.query.builder import DEFAULT_PARTITIONS, Query
 from towpath.query.errors import (
     BatchDependentError,
@@ -10,16 +10,21 @@ from towpath.query.errors import (
     QueryLoadError,
     UnknownColumnError,
 )
+from towpath.query.expressions import Expression, expr
+from towpath.query.formats import avro, protobuf
 from towpath.query.loading import load_query
 from towpath.query.render import render_json, render_mermaid, render_text
 from towpath.query.streams import EdgeTo, KeyedStream, MergedStreams, Stream, WindowedStream
-from towpath.query.windows import Session, Until, Window, hopping, session, tumbling, until
+from towpath.query.svg import render_svg
+from towpath.query.windows import Every, Session, Until, Window, every, hopping, session, tumbling, until
 
 __all__ = [
     "DEFAULT_PARTITIONS",
     "BatchDependentError",
     "ColumnTypeError",
     "EdgeTo",
+    "Every",
+    "Expression",
     "GraphError",
     "KeyedStream",
     "MergedStreams",
@@ -33,10 +38,16 @@ __all__ = [
     "Window",
     "WindowedStream",
     "agg",
+    "avro",
+    "cep",
+    "every",
+    "expr",
     "hopping",
     "load_query",
+    "protobuf",
     "render_json",
     "render_mermaid",
+    "render_svg",
     "render_text",
     "session",
     "tumbling",

@@ -15,63 +15,67 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from towpath.operators.aggregates import Aggregate, Merge, Part
+from towpath.operators.aggregates import Aggregate, Call, Function, Merge, Part
+from towpath.query.expressions import Written, expression
 
 __all__ = ["Aggregate", "count", "max", "mean", "min", "sum"]
 
-Value = str | pl.Expr
+Value = str | Written
 """A column by name, or an expression over one row."""
 
 
-def count(*, where: pl.Expr | None = None) -> Aggregate:
+def count(*, where: Written | None = None) -> Aggregate:
     """Number of rows (Int64)."""
-    return _single(_number(where), "sum", () if where is None else (where,))
+    call = _call("count", None, where)
+    number = pl.len() if call.where is None else call.where.polars.sum()
+    return _single(number.cast(pl.Int64), "sum", call)
 
 
-def sum(value: Value, *, where: pl.Expr | None = None) -> Aggregate:  # noqa: A001 - the word of the field
+def sum(value: Value, *, where: Written | None = None) -> Aggregate:  # noqa: A001 - the word of the field
     """Sum of the values; 0 if there are none. Integers of 64 bits wrap around."""
-    taken = _taken(value, where)
-    return _single(taken.sum(), "sum", _reads(value, where))
+    call = _call("sum", value, where)
+    return _single(_taken(call).sum(), "sum", call)
 
 
-def min(value: Value, *, where: pl.Expr | None = None) -> Aggregate:  # noqa: A001 - the word of the field
+def min(value: Value, *, where: Written | None = None) -> Aggregate:  # noqa: A001 - the word of the field
     """Least of the values; null if there are none."""
-    return _single(_taken(value, where).min(), "min", _reads(value, where))
+    call = _call("min", value, where)
+    return _single(_taken(call).min(), "min", call)
 
 
-def max(value: Value, *, where: pl.Expr | None = None) -> Aggregate:  # noqa: A001 - the word of the field
+def max(value: Value, *, where: Written | None = None) -> Aggregate:  # noqa: A001 - the word of the field
     """Greatest of the values; null if there are none."""
-    return _single(_taken(value, where).max(), "max", _reads(value, where))
+    call = _call("max", value, where)
+    return _single(_taken(call).max(), "max", call)
 
 
-def mean(value: Value, *, where: pl.Expr | None = None) -> Aggregate:
+def mean(value: Value, *, where: Written | None = None) -> Aggregate:
     """Mean of the values (Float64); null if there are none."""
-    taken = _taken(value, where)
+    call = _call("mean", value, where)
+    taken = _taken(call)
     parts = (Part(taken.sum(), "sum"), Part(taken.count().cast(pl.Int64), "sum"))
 
     def finish(columns: Sequence[pl.Expr]) -> pl.Expr:
         total, number = columns
         return pl.when(number > 0).then(total / number)
 
-    return Aggregate(parts, finish, _reads(value, where))
+    return Aggregate(parts, finish, _reads(call), call)
 
 
-def _single(value: pl.Expr, merge: Merge, reads: tuple[pl.Expr, ...]) -> Aggregate:
-    return Aggregate((Part(value, merge),), lambda columns: columns[0], reads)
+def _call(function: Function, value: Value | None, where: Written | None) -> Call:
+    return Call(function, None if value is None else expression(value), None if where is None else expression(where))
 
 
-def _number(where: pl.Expr | None) -> pl.Expr:
-    return (pl.len() if where is None else where.sum()).cast(pl.Int64)
+def _single(value: pl.Expr, merge: Merge, call: Call) -> Aggregate:
+    return Aggregate((Part(value, merge),), lambda columns: columns[0], _reads(call), call)
 
 
-def _taken(value: Value, where: pl.Expr | None) -> pl.Expr:
-    expression = _expression(value)
-    return expression if where is None else expression.filter(where)
+def _taken(call: Call) -> pl.Expr:
+    """The values of the rows that count."""
+    if call.value is None:
+        raise TypeError(f"{call.function} has no values")
+    return call.value.polars if call.where is None else call.value.polars.filter(call.where.polars)
 
 
-def _reads(value: Value, where: pl.Expr | None) -> tuple[pl.Expr, ...]:
-    return (_expression(value),) if where is None else (_expression(value), where)
-
-
-def _expression(value: Value) -> pl.Expr:
-    return pl.col(value) if isinstance(value, str) else value
+def _reads(call: Call) -> tuple[pl.Expr, ...]:
+    return tuple(each.polars for each in call.expressions)

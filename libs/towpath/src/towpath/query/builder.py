@@ -20,13 +20,13 @@ from typing import Any
 
 import polars as pl
 
-from towpath.operators.json_decode import python_type
 from towpath.query.check import Schema, check_key, check_names, unknown_column
 from towpath.query.errors import ColumnTypeError, QueryError
+from towpath.query.formats import RecordFormat, check_source, declared
 from towpath.query.graph import Graph, Source
 from towpath.query.names import check_app, check_topic
 from towpath.query.place import Place, stage_options
-from towpath.query.plan import PARTITION, SCHED, EventTime, QueryPlan
+from towpath.query.plan import PARTITION, SCHED, EventTime, Format, QueryPlan
 from towpath.query.planner import plan_graph
 from towpath.query.reductions import Columns, column_names
 from towpath.query.streams import Stream
@@ -68,6 +68,7 @@ class Query:
         topic: str,
         *,
         schema: Mapping[str, Any],
+        format: RecordFormat = Format.JSON,  # noqa: A002 - the word that people look for
         emit_time: str | None = None,
         keyed_by: Columns = (),
         key_column: str | None = None,
@@ -79,11 +80,13 @@ class Query:
         parallelism: int = 1,
         backend: str = "rocksdb",
     ) -> Stream:
-        """Read a topic of JSON objects.
+        """Read a topic of JSON objects, or of Avro or Protobuf records.
 
         Args:
             topic: name in Kafka; it must exist.
             schema: field → Polars type. Only fields that the query uses are decoded.
+            format: ``"json"``, ``"avro"``, or what :func:`~towpath.query.avro` and :func:`~towpath.query.protobuf`
+                give, whose records have schemas in a registry: the query's schema is the reader's view of them.
             emit_time: field with the intended emit time in ms; it travels along and is written by the sinks as
                 ``sched_ms``. It is not a column.
             keyed_by: columns by whose text (Java's murmur2) the topic is partitioned already; a keyed step on them then
@@ -102,11 +105,8 @@ class Query:
         place = f"source {topic!r}"
         columns = {name: dtype for name, dtype in schema.items() if name != emit_time}
         check_names(columns, place)
-        for name, dtype in columns.items():
-            try:
-                python_type(dtype)
-            except ValueError as error:
-                raise ColumnTypeError(f"{place}, field {name!r}: {error}") from error
+        said = declared(format, place)
+        check_source(said, columns, emit_time, place)
         if key_column is not None:
             check_names([key_column], place)
             columns[key_column] = pl.String()
@@ -121,8 +121,13 @@ class Query:
         time = None if event_time is None else _event_time(columns, event_time, lag_ms, idle_s, place)
         full = {**columns, PARTITION: pl.Int32(), **({SCHED: pl.Int64()} if emit_time else {})}
         options = stage_options(stage, parallelism, backend)
-        node = self._graph.add(Source(topic, full, options, emit_time, key_column, timestamp_column, time))
+        node = self._graph.add(Source(topic, full, options, emit_time, key_column, timestamp_column, time, said))
         return Stream(Place(self._graph, node, keys))
+
+    @property
+    def graph(self) -> Graph:
+        """What has been written so far, for engines that plan it in their own way."""
+        return self._graph
 
     def plan(self) -> QueryPlan:
         """The stage graph.

@@ -10,6 +10,7 @@ import polars as pl
 
 from statemgr.state import TaskState
 from towpath.operators.keys import is_key_type
+from towpath.operators.outbox import Outbox
 from towpath.operators.timed import Timed
 from towpath.query.errors import BatchDependentError, ColumnTypeError, QueryError, UnknownColumnError, nearest
 from towpath.query.plan import EVENTS, PARTITION, RESERVED_PREFIX, SCHED, SCHED_NEWEST, Operator
@@ -66,7 +67,7 @@ def resulting_schema(operator: Operator, schema: Schema, place: str) -> dict[str
         raise ColumnTypeError(f"{place} does not fit the columns {_described(schema)}: {_first_line(error)}") from error
     if not isinstance(result, pl.DataFrame):
         raise QueryError(f"{place} returned {type(result).__name__}; it must return a polars.DataFrame")
-    without = _OF_EVENTS if isinstance(operator, Timed) else ()
+    without = _OF_EVENTS if isinstance(operator, Timed | Outbox) else ()
     _check_reserved({name: schema[name] for name in schema if name not in without}, result.schema, place)
     return dict(result.schema)
 
@@ -84,16 +85,29 @@ def check_row_wise(expressions: Iterable[pl.Expr], place: str) -> None:
         BatchDependentError: naming the expression. Expressions that Polars can't judge without data pass.
     """
     for expression in expressions:
-        try:
-            constant = expression.meta.is_scalar() and not expression.meta.root_names()
-            row_wise = expression.meta.is_row_separable() and (constant or expression.meta.is_length_preserving())
-        except pl.exceptions.PolarsError:
-            continue  # wildcards and Python functions: only a schema or data could tell
-        if not row_wise:
+        if not _is_row_wise(expression):
             raise BatchDependentError(
                 f"{place}: {expression} looks at other rows of the batch, and where a batch ends is chance; "
                 "use key_by(…) with a keyed operator for results over many rows"
             )
+
+
+def _is_row_wise(expression: pl.Expr) -> bool:
+    """Whether an expression and all of its parts look at one row; parts that can't be judged pass."""
+    parts = expression.meta.pop()
+    if parts and all(map(_is_constant, parts)):
+        return True
+    try:
+        constant = expression.meta.is_scalar() and not expression.meta.root_names()
+        row_wise = expression.meta.is_row_separable() and (constant or expression.meta.is_length_preserving())
+    except pl.exceptions.PolarsError:
+        return True  # wildcards and Python functions: only a schema or data could tell
+    return row_wise and all(map(_is_row_wise, parts))
+
+
+def _is_constant(expression: pl.Expr) -> bool:
+    parts = expression.meta.pop()
+    return all(map(_is_constant, parts)) if parts else expression.meta.is_literal()
 
 
 def check_key(columns: Sequence[str], schema: Schema, place: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from towpath.formats.declared import Declared
 from towpath.query.plan import Edge, EventTime
 from towpath.query.steps import Step
 
@@ -38,6 +39,7 @@ class Source:
     key_column: str | None
     timestamp_column: str | None = None
     event_time: EventTime | None = None
+    declared: Declared | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +72,8 @@ class Sink:
     keys: tuple[str, ...]
     partitions: int | None
     schema: Mapping[str, Any]
+    declared: Declared | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 Node = Source | Apply | Cut

@@ -41,7 +41,12 @@ class Plannable(Protocol):
 
 
 def load_query(name: str, settings: Mapping[str, Any] | None = None) -> QueryPlan:
-    """Import a module and plan its query.
+    """Import a module and plan its query; see :func:`find_query`."""
+    return find_query(name, settings).plan()
+
+
+def find_query(name: str, settings: Mapping[str, Any] | None = None) -> Plannable:
+    """Import a module and give its query.
 
     Args:
         name: ``package.module`` or ``package.module:attribute``; importable from here or the working directory.
@@ -52,14 +57,14 @@ def load_query(name: str, settings: Mapping[str, Any] | None = None) -> QueryPla
         QueryError: the query itself is wrong.
     """
     module_name, _, attribute = name.partition(":")
-    module = _import(module_name)
+    module = imported(module_name)
     if settings:
-        return _plan(_build(module, settings), name)
+        return _checked(_build(module, settings), name)
     if attribute:
-        return _plan(_attribute(module, attribute), name)
+        return _checked(_attribute(module, attribute), name)
     for candidate in ATTRIBUTES:
         if hasattr(module, candidate):
-            return _plan(getattr(module, candidate), f"{name}:{candidate}")
+            return _checked(getattr(module, candidate), f"{name}:{candidate}")
     offered = [
         key for key, value in vars(module).items() if isinstance(value, Plannable) and not inspect.isclass(value)
     ]
@@ -67,7 +72,12 @@ def load_query(name: str, settings: Mapping[str, Any] | None = None) -> QueryPla
     raise QueryLoadError(f"module {name!r} has no query: it should define `query = Query(…)` or `app = App(…)`{hint}")
 
 
-def _import(name: str) -> ModuleType:
+def imported(name: str) -> ModuleType:
+    """A module from here or the working directory.
+
+    Raises:
+        QueryLoadError: there is none of that name, or it needs one that is not installed.
+    """
     if not all(part.isidentifier() for part in name.split(".")):
         raise QueryLoadError(f"{name!r} is no module name: write it as `package.module`, not as a path")
     if str(Path.cwd()) not in sys.path:
@@ -123,11 +133,11 @@ def _setting(build: Callable[..., Any], name: str, value: Any, module: str) -> A
         raise QueryLoadError(f"{module}, setting {name}={value!r}: {error}") from error
 
 
-def _plan(found: Any, name: str) -> QueryPlan:
+def _checked(found: Any, name: str) -> Plannable:
     if not _is_query(found):
         raise QueryLoadError(f"{name} is {type(found).__name__}, not a query: it has no plan()")
-    plan: QueryPlan = found.plan()
-    return plan
+    query: Plannable = found
+    return query
 
 
 def _is_query(value: object) -> bool:

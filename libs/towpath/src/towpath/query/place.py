@@ -6,9 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from towpath.query.check import resulting_schema, visible
-from towpath.query.errors import GraphError, QueryError, nearest
-from towpath.query.graph import BACKENDS, Apply, Cut, Graph, Node, StageOptions, head_of
+import polars as pl
+
+from towpath.query.check import resulting_schema, unknown_column, visible
+from towpath.query.errors import ColumnTypeError, GraphError, QueryError, nearest
+from towpath.query.graph import BACKENDS, Apply, Cut, Graph, Node, StageOptions, head_of, sources_of
 from towpath.query.names import check_stage
 from towpath.query.plan import Edge
 from towpath.query.steps import Step
@@ -85,6 +87,33 @@ def cut(
     alike = {place.placed_by for place in places}
     kept = alike.pop() if len(alike) == 1 else ()
     return Place(first.graph, node, kept if edge is Edge.FORWARD else tuple(keys))
+
+
+def require_timed(place: Place, label: str) -> None:
+    """Refuse rows with which no watermarks come.
+
+    Raises:
+        QueryError: a source that they come from tells no event time.
+    """
+    untimed = [source.topic for source in sources_of(place.node) if source.event_time is None]
+    if untimed:
+        raise QueryError(f"{label}: source {untimed[0]!r} tells no event time: write query.source(…, event_time='…')")
+
+
+def require_event_time(place: Place, column: str, label: str) -> None:
+    """Refuse rows that have no event time in this column.
+
+    Raises:
+        QueryError: a source that they come from tells none.
+        UnknownColumnError, ColumnTypeError: the column is none of event time.
+    """
+    require_timed(place, label)
+    if column not in place.schema:
+        raise unknown_column(column, place.schema, label)
+    if place.schema[column] != pl.Int64:
+        raise ColumnTypeError(
+            f"{label}: column {column!r} is {place.schema[column]}, and event time is Int64, in ms since the epoch"
+        )
 
 
 def _listed(schema: Mapping[str, Any]) -> str:

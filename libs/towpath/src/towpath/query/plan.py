@@ -34,6 +34,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from statemgr.state import TableSpec, TaskState
+from towpath.formats.declared import Declared
 from towpath.query.errors import UnknownStageError
 
 PARTITION = "__partition"
@@ -64,6 +65,12 @@ class Format(StrEnum):
 
     BYTES = "bytes"
     """One row a record, with the columns ``key`` and ``value`` as Kafka has them; for event-at-a-time code."""
+
+    AVRO = "avro"
+    """One Avro record a row; its schema is in a registry."""
+
+    PROTOBUF = "protobuf"
+    """One Protobuf message a row; its schema is in a registry."""
 
 
 KEY_COLUMN = "key"
@@ -141,14 +148,15 @@ class InputPlan:
 
     Attributes:
         topic: name in Kafka.
-        format: JSON (one row a record) or Arrow IPC (the rows of a batch a record).
+        format: of the records: Arrow IPC for inner edges.
         schema: column → Polars type of the columns that the stage needs; others are not decoded. JSON fields of
             these names that are absent or null become null.
         partitions: partition count if Towpath makes the topic; None for a source topic, which must exist.
-        emit_time: JSON field with the intended emit time in ms, or None.
+        emit_time: field with the intended emit time in ms, or None.
         key_column: name of a column that receives the record's key as text, or None.
         timestamp_column: name of a column that receives the record's timestamp in ms (Int64), or None.
         event_time: where event time comes from; None for inner edges, on which watermarks travel, and without it.
+        declared: what the query says of records whose schema is in a registry; None for other formats.
     """
 
     topic: str
@@ -159,6 +167,7 @@ class InputPlan:
     key_column: str | None = None
     timestamp_column: str | None = None
     event_time: EventTime | None = None
+    declared: Declared | None = None
 
 
 @dataclass(frozen=True)
@@ -167,7 +176,7 @@ class OutputPlan:
 
     Attributes:
         topic: name in Kafka.
-        format: Arrow for inner edges, JSON for sinks.
+        format: of the records: Arrow IPC for inner edges.
         edge: forward keeps the task's partition, random goes round robin, hash goes by ``key``.
         key: column(s) whose text is the record key (sinks) and decides the partition of a hash edge.
         partitions: partition count if Towpath makes the topic. None: as many as the stage's input topic has
@@ -176,6 +185,8 @@ class OutputPlan:
         default: whether it gets the rows that the last operator returns; otherwise only what is emitted to it.
         ways: stateless operators that these rows go through for this topic alone, one after the other where there are
             several; a topic gets the rows of each way.
+        declared: what the query says of records whose schema is in a registry; None for other formats.
+        fields: field → Polars type of such records.
     """
 
     topic: str
@@ -186,6 +197,8 @@ class OutputPlan:
     inner: bool = True
     default: bool = True
     ways: tuple[tuple[OperatorPlan, ...], ...] = ((),)
+    declared: Declared | None = field(default=None, hash=False)
+    fields: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)

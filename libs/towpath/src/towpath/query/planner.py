@@ -8,10 +8,13 @@ from typing import Any
 from statemgr.state import TableSpec
 from towpath.query.check import Schema, resulting_schema, visible
 from towpath.query.errors import QueryError
+from towpath.query.expiring import ExpiringRowsStep
+from towpath.query.formats import format_of
 from towpath.query.graph import Apply, Cut, Graph, Head, Sink, Source, sources_of
 from towpath.query.plan import Edge, Format, InputPlan, OperatorPlan, OutputPlan, QueryPlan, StagePlan
 from towpath.query.sections import Exit, Section, Way, cut_graph, input_topics, output_topic
 from towpath.query.steps import CountStep, KeepStep, RequireEventTimeStep, Step
+from towpath.query.timed_process import TimedProcessStep
 
 
 def plan_graph(graph: Graph, app: str, description: str = "") -> QueryPlan:
@@ -21,7 +24,7 @@ def plan_graph(graph: Graph, app: str, description: str = "") -> QueryPlan:
         GraphError: stages, edges and sinks do not form a query; see :func:`towpath.query.sections.cut_graph`.
     """
     sections = cut_graph(graph, app)
-    timed = any(isinstance(apply.step, RequireEventTimeStep) for section in sections for apply in section.steps)
+    timed = any(isinstance(apply.step, _TIMED) for section in sections for apply in section.steps)
     needed = _needed_columns(sections, timed=timed)
     if not _gives_the_same(sections, needed):
         needed = {section.name: set(visible(section.head.schema)) for section in sections}
@@ -30,6 +33,10 @@ def plan_graph(graph: Graph, app: str, description: str = "") -> QueryPlan:
         for section in sections
     )
     return QueryPlan(app, tuple(stages), description)
+
+
+_TIMED = (RequireEventTimeStep, ExpiringRowsStep, TimedProcessStep)
+"""Steps that have to know how far event time has come."""
 
 
 def _tells_time(head: Head) -> bool:
@@ -144,7 +151,10 @@ def _stage(
         name=section.name,
         inputs=_inputs(section, needed, app, timed=timed),
         operators=tuple(operators),
-        outputs=tuple(_output(section, exit_, needed, app) for exit_ in section.exits),
+        outputs=(
+            *(_output(section, exit_, needed, app) for exit_ in section.exits),
+            *(side.plan() for side in section.side_outputs),
+        ),
         tables=tuple(TableSpec(use.name, number, use.codec) for number, use in enumerate(uses)),
         parallelism=head.options.parallelism,
         backend=head.options.backend,
@@ -165,7 +175,8 @@ def _inputs(section: Section, needed: Mapping[str, set[str]], app: str, *, timed
         stamp = head.timestamp_column if head.timestamp_column in schema else None
         fields = {name: dtype for name, dtype in schema.items() if name not in (key_column, stamp)}
         event_time = head.event_time if timed else None
-        return (InputPlan(head.topic, Format.JSON, fields, None, head.emit_time, key_column, stamp, event_time),)
+        form, said = format_of(head.declared), head.declared
+        return (InputPlan(head.topic, form, fields, None, head.emit_time, key_column, stamp, event_time, said),)
     return tuple(InputPlan(topic, Format.ARROW, schema, head.partitions) for topic in input_topics(head, app))
 
 
@@ -175,4 +186,14 @@ def _output(section: Section, exit_: Exit, needed: Mapping[str, set[str]], app: 
     if isinstance(exit_, Cut):
         return OutputPlan(topic, Format.ARROW, exit_.edge, exit_.keys, exit_.partitions, ways=ways)
     edge = Edge.HASH if exit_.keys else Edge.RANDOM
-    return OutputPlan(topic, Format.JSON, edge, exit_.keys, exit_.partitions, inner=False, ways=ways)
+    return OutputPlan(
+        topic,
+        format_of(exit_.declared),
+        edge,
+        exit_.keys,
+        exit_.partitions,
+        inner=False,
+        ways=ways,
+        declared=exit_.declared,
+        fields=exit_.fields,
+    )

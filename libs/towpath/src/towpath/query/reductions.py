@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from towpath.operators.aggregates import Aggregate, Aggregates
+from towpath.operators.changed import Changed
 from towpath.operators.highest import Highest
 from towpath.operators.keyed_rows import KeyedRows, Reduction
 from towpath.operators.keys import KEY_TYPES
@@ -62,6 +63,11 @@ def aggregated(place: Place, keys: Sequence[str], columns: Mapping[str, Aggregat
     check_row_wise(expressions, label)
     reads = frozenset(read_by(expressions, place.schema))
     return Kept("aggregate", Aggregates(columns, previous), reads)
+
+
+def changed(place: Place, keys: Sequence[str], columns: Mapping[str, Aggregate], previous: str | None) -> Kept:
+    """Aggregates of a key's rows, of which only those go out that are not as before; see :func:`aggregated`."""
+    return aggregated(place, keys, columns, previous)._replace(reduction=Changed(Aggregates(columns, previous)))
 
 
 def latest(place: Place, keys: Sequence[str], by: Columns) -> Kept:
@@ -130,7 +136,7 @@ def kept_columns(place: Place, keys: Sequence[str], kept: Kept, prefix: str = ""
     operator = KeyedRows(keys, kept.reduction, kept.name)
     found = operator.kept(pl.Schema(place.schema).to_frame())
     for name, dtype in found.items():
-        if not _can_be_kept(dtype):
+        if not can_be_kept(dtype):
             column = name.removeprefix(prefix).split(".", 1)[0]
             raise ColumnTypeError(
                 f"{place.label(kept.name)}: column {column!r} is {dtype}, which can't be kept in state; "
@@ -139,9 +145,9 @@ def kept_columns(place: Place, keys: Sequence[str], kept: Kept, prefix: str = ""
     return found
 
 
-def _can_be_kept(dtype: Any) -> bool:
+def can_be_kept(dtype: Any) -> bool:
     """Whether a value of this type comes back from JSON as it was."""
-    return _can_be_kept(dtype.inner) if isinstance(dtype, pl.List) else dtype in (*KEY_TYPES, pl.Float32, pl.Float64)
+    return can_be_kept(dtype.inner) if isinstance(dtype, pl.List) else dtype in (*KEY_TYPES, pl.Float32, pl.Float64)
 
 
 def _ordered(place: Place, keys: Sequence[str], name: str, by: Sequence[str]) -> list[str]:

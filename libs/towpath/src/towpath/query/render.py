@@ -39,7 +39,8 @@ def render_mermaid(plan: QueryPlan) -> str:
     for number, stage in enumerate(plan.stages):
         lines += [f"  {_topic(topics, source.topic, lines)} --> s{number}" for source in stage.inputs]
         lines += [
-            f'  s{number} -->|"{_routing(output)}"| {_topic(topics, output.topic, lines)}' for output in stage.outputs
+            f'  s{number} {_arrow(output)}|"{_routing(output)}"| {_topic(topics, output.topic, lines)}'
+            for output in stage.outputs
         ]
     return "\n".join(lines)
 
@@ -69,6 +70,7 @@ def _describe_stage(stage: StagePlan) -> dict[str, Any]:
                 "key": list(output.key),
                 "partitions": output.partitions,
                 "inner": output.inner,
+                "default": output.default,
                 "ways": [[operator.name for operator in way] for way in output.ways],
             }
             for output in stage.outputs
@@ -96,9 +98,15 @@ def _output(output: OutputPlan) -> str:
 
 
 def _ways(output: OutputPlan) -> str:
-    """What rows go through for this output alone; empty if nothing."""
+    """Which rows come to this output, and what they go through for it alone; empty if all, and nothing."""
+    if not output.default:
+        return ", only what a step sends there"
     named = [" → ".join(operator.name for operator in way) for way in output.ways]
     return f", after {' and '.join(name or 'all' for name in named)}" if any(named) else ""
+
+
+def _arrow(output: OutputPlan) -> str:
+    return "-->" if output.default else "-.->"
 
 
 def _routing(output: OutputPlan) -> str:

@@ -11,6 +11,7 @@ from towpath.query.check import Schema
 from towpath.query.errors import GraphError
 from towpath.query.graph import Apply, Cut, Graph, Head, Node, Sink, Source, head_of
 from towpath.query.names import check_topic
+from towpath.query.side_outputs import SideOutput, side_outputs
 
 Exit = Cut | Sink
 
@@ -45,6 +46,11 @@ class Section:
     def exits(self) -> tuple[Exit, ...]:
         """Edges and sinks, each once, even if several ways lead to it."""
         return tuple(dict.fromkeys(way.exit for way in self.ways))
+
+    @property
+    def side_outputs(self) -> tuple[SideOutput, ...]:
+        """Topics that single steps write."""
+        return tuple(side for apply in self.steps for side in side_outputs(apply.step))
 
     def ways_to(self, exit_: Exit) -> tuple[Way, ...]:
         """The ways that lead to an edge or sink."""
@@ -123,6 +129,7 @@ def _check_section(section: Section) -> None:
 
 def _check_topics(sections: list[Section], app: str) -> None:
     written = [output_topic(exit_, section.name, app) for section in sections for exit_ in section.exits]
+    written += [side.topic for section in sections for side in section.side_outputs]
     written += [layout.changelog_topic(app, section.name) for section in sections] + [layout.dead_letter_topic(app)]
     _check_unique(written, "two parts of the query write to topic {}: give one another name")
     read = {section.head.topic for section in sections if isinstance(section.head, Source)}

@@ -12,6 +12,7 @@ from statemgr.state import json_codec
 from towpath.operators.combine import Combine
 from towpath.operators.count import KeyedCount
 from towpath.operators.keyed_rows import KeyedRows, Reduction
+from towpath.operators.late import COUNTED, LateRows
 from towpath.operators.lookup import Lookup
 from towpath.operators.process import KeyedProcess, RowFunction
 from towpath.operators.rows import BatchFunction, Explode, Filter, Keep, MapBatches, RequireKey, Select, WithColumns
@@ -19,7 +20,9 @@ from towpath.operators.sessions import Sessions, SessionWindows
 from towpath.operators.windowed_rows import WindowedRows
 from towpath.operators.windows import WINDOW_END, AssignWindows, RequireEventTime, Until, Window
 from towpath.query.check import Schema, visible
+from towpath.query.expressions import Expression
 from towpath.query.plan import Operator, OperatorPlan
+from towpath.query.side_outputs import SideOutput
 
 
 @dataclass(frozen=True)
@@ -58,11 +61,12 @@ class Step(Protocol):
 
 @dataclass(frozen=True)
 class FilterStep:
-    """Keep some rows."""
+    """Keep some rows; ``written``: the predicates as they were written, for other engines."""
 
     predicates: tuple[pl.Expr, ...]
     name: str = "filter"
     tables: tuple[TableUse, ...] = ()
+    written: tuple[Expression, ...] = ()
 
     def make(self) -> Operator:
         """A new operator."""
@@ -79,11 +83,12 @@ class FilterStep:
 
 @dataclass(frozen=True)
 class WithColumnsStep:
-    """Add or replace columns."""
+    """Add or replace columns; ``written`` as for :class:`FilterStep`."""
 
     expressions: tuple[pl.Expr, ...]
     name: str = "with_columns"
     tables: tuple[TableUse, ...] = ()
+    written: tuple[Expression, ...] = ()
 
     def make(self) -> Operator:
         """A new operator."""
@@ -100,11 +105,12 @@ class WithColumnsStep:
 
 @dataclass(frozen=True)
 class SelectStep:
-    """Replace the columns."""
+    """Replace the columns; ``written`` as for :class:`FilterStep`."""
 
     expressions: tuple[pl.Expr, ...]
     name: str = "select"
     tables: tuple[TableUse, ...] = ()
+    written: tuple[Expression, ...] = ()
 
     def make(self) -> Operator:
         """A new operator."""
@@ -118,6 +124,13 @@ class SelectStep:
         """If it takes them over as they are."""
         taken = {output_name(expression) for expression in self.expressions if expression.meta.is_column()}
         return taken.issuperset(columns)
+
+
+@dataclass(frozen=True)
+class SideStep(SelectStep):
+    """Rows of one side of an enrichment, in the columns that both sides have; ``of_table``: it is the table's side."""
+
+    of_table: bool = False
 
 
 @dataclass(frozen=True)
@@ -337,6 +350,8 @@ class WindowedRowsStep:
         reduction: what is kept.
         columns: kept columns → Polars type.
         reads: columns that they are made of.
+        late: where late rows go; None: they are only counted.
+        updates: whether rows go out when they change, and not when a window closes.
     """
 
     keys: Schema
@@ -346,17 +361,32 @@ class WindowedRowsStep:
     reads: frozenset[str]
     name: str
     tables: tuple[TableUse, ...] = field(init=False)
+    late: SideOutput | None = None
+    updates: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tables", (TableUse(self.name, json_codec(list[list[Any]])),))
 
+    @property
+    def side_outputs(self) -> tuple[SideOutput, ...]:
+        """See :class:`towpath.query.side_outputs.Siding`."""
+        return () if self.late is None else (self.late,)
+
     def make(self) -> Operator:
         """A new operator."""
-        return WindowedRows(self.keys, self.window, self.reduction, self.columns, self.name)
+        return WindowedRows(
+            self.keys,
+            self.window,
+            self.reduction,
+            self.columns,
+            self.name,
+            late=_late_rows(self.late),
+            updates=self.updates,
+        )
 
     def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
-        """The key and the window, and what is kept."""
-        return {*self.keys, WINDOW_END} | self.reads
+        """The key and the window, and what is kept; everything where late rows are written."""
+        return set(visible(schema)) if self.late is not None else {*self.keys, WINDOW_END} | self.reads
 
     def keeps(self, columns: Collection[str]) -> bool:
         """If they are part of the key."""
@@ -372,6 +402,7 @@ class SessionsStep:
         sessions: what is kept.
         columns: kept columns → Polars type.
         reads: columns that they are made of.
+        late: where late rows go; None: they are only counted.
     """
 
     keys: Schema
@@ -380,17 +411,23 @@ class SessionsStep:
     reads: frozenset[str]
     name: str
     tables: tuple[TableUse, ...] = field(init=False)
+    late: SideOutput | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tables", (TableUse(self.name, json_codec(list[list[Any]])),))
 
+    @property
+    def side_outputs(self) -> tuple[SideOutput, ...]:
+        """See :class:`towpath.query.side_outputs.Siding`."""
+        return () if self.late is None else (self.late,)
+
     def make(self) -> Operator:
         """A new operator."""
-        return SessionWindows(self.keys, self.sessions, self.columns, self.name)
+        return SessionWindows(self.keys, self.sessions, self.columns, self.name, _late_rows(self.late))
 
     def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
-        """The key, and what is kept."""
-        return set(self.keys) | self.reads
+        """The key, and what is kept; everything where late rows are written."""
+        return set(visible(schema)) if self.late is not None else set(self.keys) | self.reads
 
     def keeps(self, columns: Collection[str]) -> bool:
         """If they are part of the key."""
@@ -422,6 +459,10 @@ class ProcessStep:
     def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
         """It can't be known."""
         return False
+
+
+def _late_rows(output: SideOutput | None) -> LateRows:
+    return COUNTED if output is None else LateRows(output.topic)
 
 
 def read_by(expressions: Sequence[pl.Expr], schema: Schema) -> set[str]:

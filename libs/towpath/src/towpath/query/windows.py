@@ -1,11 +1,25 @@
-"""Windows of event time, for :meth:`towpath.query.KeyedStream.window`."""
+"""Windows of event time and of rows, for :meth:`towpath.query.KeyedStream.window`."""
 
 from __future__ import annotations
 
-from towpath.operators.windows import Session, Until, Window
+from towpath.operators.windows import Every, Session, Until, Window
 from towpath.query.errors import QueryError
 
-__all__ = ["Session", "Until", "Window", "hopping", "session", "tumbling", "until"]
+__all__ = ["Every", "Session", "Until", "Window", "every", "hopping", "session", "tumbling", "until"]
+
+
+def every(rows: int, *, over: int | None = None) -> Every:
+    """Windows of ``rows`` rows of a key, or of its last ``over`` rows after every ``rows``; no clock is asked.
+
+    Raises:
+        QueryError: ``over`` is no positive multiple of ``rows``.
+    """
+    size = rows if over is None else over
+    if rows <= 0 or size < rows or size % rows:
+        raise QueryError(
+            f"a window of {size} rows after every {rows}: the size must be a multiple of the rows between, more than 0"
+        )
+    return Every(rows, size // rows)
 
 
 def session(gap_ms: int) -> Session:

@@ -38,6 +38,7 @@ from statemgr.migration.opening import NoAnswer
 from statemgr.migration.ports import Address, Pending, StateClient
 from statemgr.types import TaskId
 from towpath.coordinator.messages import Prepare, TaskReport
+from towpath.stage.absent import AbsentTimers
 from towpath.stage.arrival import Arrival, ArrivalPhase
 from towpath.stage.opener import Opener
 from towpath.stage.opening import ASK_AGAIN_S, ASK_TIMEOUT_S, SILENT_S, said_by
@@ -193,12 +194,12 @@ class Arrivals:
         if arrival.phase is ArrivalPhase.ASKING and all(pending.done() for pending in arrival.asked.values()):
             self._open(arrival, view)
         if arrival.phase is ArrivalPhase.OPENING and arrival.opening is not None and arrival.opening.done():
-            self._opened(task, arrival, arrival.opening)
+            self._opened(task, arrival, arrival.opening, view)
         if arrival.phase is ArrivalPhase.FILLING and arrival.task is not None and self._filled(arrival, view):
             return arrival.task
         return None
 
-    def _opened(self, task: TaskId, arrival: Arrival, opening: Pending[OwnedTask]) -> None:
+    def _opened(self, task: TaskId, arrival: Arrival, opening: Pending[OwnedTask], view: ControlView) -> None:
         """Take the task up, or begin again with it alone: what it lacks may be there later, and others go on."""
         try:
             arrival.task = opening.result()
@@ -209,6 +210,9 @@ class Arrivals:
         except (RestoreStalledError, RetryableKafkaError, KafkaUnavailableError) as error:
             self._begin_again(task, arrival, AGAIN_S, error)
         else:
+            released = self._released(arrival, view)
+            if released is not None and released.epoch == arrival.assigned.epoch - 1:
+                arrival.task.absent = AbsentTimers(released.timers)
             self._to(arrival, ArrivalPhase.FILLING)
 
     def _begin_again(self, task: TaskId, arrival: Arrival, pause_s: float, cause: Exception) -> None:
@@ -281,7 +285,7 @@ class Arrivals:
             task.stage, task.partition, epoch, self._replica, started=not arrival.fresh, offset=-1, progress=None
         )
         if arrival.fresh and before is not None and before.epoch == epoch - 1:
-            return msgspec.structs.replace(ended, offset=before.offset, progress=before.progress)
+            return msgspec.structs.replace(ended, offset=before.offset, progress=before.progress, timers=before.timers)
         return ended
 
     def _abandon(self, arrival: Arrival) -> None:
@@ -292,4 +296,4 @@ class Arrivals:
 
 
 def _without_cut(released: Released) -> Released:
-    return msgspec.structs.replace(released, offset=-1, progress=None)
+    return msgspec.structs.replace(released, offset=-1, progress=None, timers=None)

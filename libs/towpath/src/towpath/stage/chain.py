@@ -21,28 +21,36 @@ from statemgr.errors import StateError
 from statemgr.state import TaskState
 from towpath.errors import TowpathError
 from towpath.operators.combine import Combine
+from towpath.operators.files import MarkComplete
 from towpath.operators.json_encode import encode_json
 from towpath.operators.keyed import Keyed
 from towpath.operators.lookup import Lookup
+from towpath.operators.matching import Fit, InTime
 from towpath.operators.merging import Merging
+from towpath.operators.outbox import Outbox
 from towpath.operators.rows import Explode, Filter, Keep, MapBatches, RequireKey, Select, WithColumns
-from towpath.operators.sessions import SessionWindows
 from towpath.operators.timed import Timed
 from towpath.operators.windows import AssignWindows, RequireEventTime
-from towpath.query.plan import PARTITION, Operator, StagePlan
+from towpath.query.plan import PARTITION, WATERMARK, Operator, StagePlan
 from towpath.stage.metrics import StageMetrics
 
 PASS = "pass"  # noqa: S105 - a name, not a secret
 """Name under which a stage without operators is measured."""
+
+TOLD_ENTRIES = 20_000
+"""Most timers that are looked at to tell a next owner the earliest of each bin: a few milliseconds of a release."""
 
 STATELESS = (
     AssignWindows,
     Combine,
     Explode,
     Filter,
+    Fit,
+    InTime,
     Keep,
     Lookup,
     MapBatches,
+    MarkComplete,
     RequireEventTime,
     RequireKey,
     Select,
@@ -88,12 +96,18 @@ class OperatorChain:
         self.tasks = tasks
         self._operators = [(item.name, item.make()) for item in plan.operators]
         self._gate = gate_of([operator for _, operator in self._operators])
+        self._timed = [operator for _, operator in self._operators if isinstance(operator, Timed)]
         self._merge = merge_of([operator for _, operator in self._operators])
         self._ways = [
             (output.topic, [(item.name, item.make()) for item in way])
             for output in plan.outputs
             if output.default
             for way in output.ways
+        ]
+        self._outboxes = [
+            (place, name, operator)
+            for place, (name, operator) in enumerate(self._operators)
+            if isinstance(operator, Outbox)
         ]
         self._topics = {output.topic for output in plan.outputs}
         self._dead_letters = dead_letters
@@ -125,15 +139,29 @@ class OperatorChain:
         """Run the operators from the gate on; result as of :meth:`run`."""
         return self._finish(self._operators[self._gate :], frame)
 
-    @property
-    def judges_lateness(self) -> bool:
-        """Whether some operator has to know the watermark at which each row came."""
-        return any(isinstance(operator, AssignWindows | SessionWindows) for _, operator in self._operators)
-
     def due(self, partition: int) -> int | None:
         """The earliest timer of a task, in ms of event time; None: there is none."""
-        found = [operator.due(partition, self) for _, operator in self._operators if isinstance(operator, Timed)]
+        found = [operator.timers.of(partition, self).earliest for operator in self._timed]
+        found += [operator.due(partition, self) for _, _, operator in self._outboxes]
         return min((each for each in found if each is not None), default=None)
+
+    @property
+    def timed(self) -> bool:
+        """Whether some operator has timers, and so has to know the watermark at which each row came."""
+        return bool(self._timed or self._outboxes)
+
+    def timers(self, partition: int) -> dict[int, int] | None:
+        """The earliest timer of each bin of a task's state that is here, or less; bins without one are left out.
+
+        None: it can't be told, since entries of other bins are needed when one goes off.
+        """
+        if self._outboxes:
+            return None
+        found: dict[int, int] = {}
+        for operator in self._timed:
+            for bin_, time_ms in operator.timers.of(partition, self).by_bin(TOLD_ENTRIES).items():
+                found[bin_] = min(time_ms, found.get(bin_, time_ms))
+        return found
 
     def close(self, partition: int, watermark_ms: int, most: int) -> list[tuple[str, pl.DataFrame]]:
         """Let timers of a task go off that the watermark has reached; result as of :meth:`run`.
@@ -145,11 +173,36 @@ class OperatorChain:
         """
         found: list[tuple[str, pl.DataFrame]] = []
         for place, (name, operator) in enumerate(self._operators):
-            if isinstance(operator, Timed):
+            if isinstance(operator, Timed | Outbox):
                 with self._metrics.operator(name, 0):
                     frame = operator.close(partition, watermark_ms, self, most)
                 self._metrics.left(name, frame.height)
-                found += self._finish(self._operators[place + 1 :], frame)
+                if frame.height:
+                    found += self._finish(self._operators[place + 1 :], frame)
+        return found
+
+    def held(self, partition: int) -> int | None:
+        """A moment that the watermark of a task must not reach yet where it is sent on; None: nothing holds it."""
+        found = [self.due(partition), *(operator.held(partition, self) for _, _, operator in self._outboxes)]
+        return min((each for each in found if each is not None), default=None)
+
+    @property
+    def delivers(self) -> bool:
+        """Whether some operator does something outside of Kafka; see :mod:`towpath.operators.outbox`."""
+        return bool(self._outboxes)
+
+    def ready(self, partition: int, now_s: float) -> bool:
+        """Whether one of these operators has something to do for a task."""
+        return any(operator.ready(partition, now_s, self) for _, _, operator in self._outboxes)
+
+    def deliver(self, partition: int, now_s: float) -> list[tuple[str, pl.DataFrame]]:
+        """Let them do something; result as of :meth:`run`."""
+        found: list[tuple[str, pl.DataFrame]] = []
+        for place, name, operator in self._outboxes:
+            with self._metrics.operator(name, 0):
+                frame = operator.deliver(partition, now_s, self)
+            self._metrics.left(name, frame.height)
+            found += self._finish(self._operators[place + 1 :], frame)
         return found
 
     @property
@@ -187,6 +240,8 @@ class OperatorChain:
     def _finish(self, operators: Sequence[tuple[str, Operator]], frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
         self._emitted = []
         frame = self._through(operators, frame)
+        if WATERMARK in frame.columns:
+            frame = frame.drop(WATERMARK)  # it has come to where nobody asks for it any more
         return self._emitted + [(topic, self._through(way, frame)) for topic, way in self._ways]
 
     def _through(self, operators: Sequence[tuple[str, Operator]], frame: pl.DataFrame) -> pl.DataFrame:

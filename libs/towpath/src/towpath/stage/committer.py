@@ -148,6 +148,7 @@ class Committer:
             started=True,
             offset=-1 if change is None else self._meta(change).offset,
             progress=task.progress() if change is None else change.progress,
+            timers=task.timers,
         )
 
     def _meta(self, change: TaskChanges) -> StoreMeta:

@@ -16,13 +16,15 @@ import polars as pl
 
 from statemgr.layout import changelog_key, store_key
 from statemgr.types import Position, TopicPartition
+from statemgr.watermarks import NEVER
 from towpath.operators.keyed import Keyed
+from towpath.operators.timed import Timed
 from towpath.query.plan import PARTITION
 from towpath.stage.chain import OperatorChain
 from towpath.stage.deadletter import DeadLetters
 from towpath.stage.intake import Batch, Origin
 from towpath.stage.parking import Admission, Parking
-from towpath.stage.shelf import FrameShelf, joined
+from towpath.stage.shelf import Earliest, FrameShelf, joined
 from towpath.stage.tasks import OwnedTask
 
 TAKEN_ROWS = 20_000
@@ -45,6 +47,7 @@ class Gate:
         self._keyed = keyed
         self._letters = letters
         self._shelves: dict[int, tuple[Parking, FrameShelf]] = {}
+        self._waited_for: dict[int, Earliest] = {}
         self._tasks: Mapping[int, OwnedTask] = {}
 
     @property
@@ -55,6 +58,7 @@ class Gate:
     def own(self, tasks: Mapping[int, OwnedTask]) -> None:
         """These are the tasks now; parked rows of others are forgotten: their owners read them again."""
         before, self._tasks, self._shelves = self._shelves, tasks, {}
+        waited_for, self._waited_for = self._waited_for, {}
         for partition, task in tasks.items():
             if task.migrating and task.parking is None:
                 task.parking = Parking()
@@ -62,6 +66,7 @@ class Gate:
                 kept = before.get(partition)
                 same = kept is not None and kept[0] is task.parking
                 self._shelves[partition] = kept if kept and same else (task.parking, FrameShelf())
+                self._waited_for[partition] = waited_for[partition] if kept and same else Earliest()
 
     def settle(self) -> None:
         """Stop looking at tasks for which there is nothing left to do."""
@@ -69,7 +74,19 @@ class Gate:
             task = self._tasks[partition]
             if task.settle() and not task.behind and parking.idle(task.positions):
                 task.parking = None
-                del self._shelves[partition]
+                del self._shelves[partition], self._waited_for[partition]
+
+    def held(self, partition: int) -> int | None:
+        """The event time before which nothing comes of a task's parked rows, in ms; None: it has none."""
+        shelf = self._shelves.get(partition)
+        if shelf is None or not shelf[0].rows:
+            return None
+        return self._waited_for[partition].value if isinstance(self._keyed, Timed) else NEVER
+
+    def ready(self, partition: int) -> bool:
+        """Whether parked rows of a task can go on."""
+        shelf = self._shelves.get(partition)
+        return shelf is not None and shelf[0].ready
 
     def enter(self, batch: Batch) -> tuple[pl.DataFrame | None, dict[TopicPartition, int]]:
         """Take a batch up to the gate.
@@ -94,6 +111,7 @@ class Gate:
             tickets = parking.take(TAKEN_ROWS)
             if tickets:
                 self._tasks[partition].touched = True
+                self._waited_for[partition].remove(tickets)
                 frames += shelf.take(tickets)
         return joined(frames)
 
@@ -134,7 +152,10 @@ class Gate:
             lambda: int(rows.estimated_size()) // rows.height,
         )
         if admission.park:
-            shelf.put(admission.first_ticket, rows[list(admission.park)])
+            parked = rows[list(admission.park)]
+            shelf.put(admission.first_ticket, parked)
+            if isinstance(self._keyed, Timed):
+                self._waited_for[source.partition].put(admission.first_ticket, self._keyed.waits_for(parked))
         if admission.missing and task.migration is not None:
             task.migration.request(admission.missing)
         return admission

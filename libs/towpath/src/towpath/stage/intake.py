@@ -15,7 +15,7 @@ from statemgr.kafka.ports import Message
 from statemgr.types import TopicPartition
 from towpath.errors import StageStoppedError
 from towpath.operators.codec import RecordDecoder, decoder_for
-from towpath.operators.json_decode import Decoded
+from towpath.operators.decoded import Decoded
 from towpath.operators.marks import Marks
 from towpath.query.plan import PARTITION, Format, StagePlan
 from towpath.stage import columns
@@ -112,8 +112,9 @@ class Batch:
 class Intake:
     """Decodes the inputs of a stage."""
 
-    def __init__(self, plan: StagePlan) -> None:
-        self._decoders: dict[str, RecordDecoder] = {item.topic: decoder_for(item) for item in plan.inputs}
+    def __init__(self, plan: StagePlan, decoders: Mapping[str, RecordDecoder] | None = None) -> None:
+        """``decoders``: by topic; None: those of inputs that need no registry."""
+        self._decoders = decoders or {item.topic: decoder_for(item) for item in plan.inputs}
         self._stamped = {item.topic: item.timestamp_column for item in plan.inputs if item.timestamp_column is not None}
         self._keyed = {item.topic for item in plan.inputs if item.format is Format.BYTES or item.key_column is not None}
 
@@ -122,6 +123,7 @@ class Intake:
 
         Raises:
             StageStoppedError: an inner edge holds records of another version of the query.
+            RegistryUnavailableError: a schema is needed, and the registry does not answer; nothing was taken.
         """
         frames: list[pl.DataFrame] = []
         poison: list[PoisonRecord] = []

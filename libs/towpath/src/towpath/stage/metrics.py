@@ -47,7 +47,7 @@ class StageMetrics:
         self._phase = gauge("towpath_phase", "1 for the replica's current phase", "phase")
         self.records = counter("towpath_records", "Kafka records read").labels(**labels)
         self.dead = counter("towpath_dead_letters", "Records sent to the dead-letter topic").labels(**labels)
-        self.late = counter("towpath_late_rows", "Rows that came after their window was closed").labels(**labels)
+        self.late = counter("towpath_late_rows", "Rows left out because event time was past them").labels(**labels)
         self.skipped = counter("towpath_input_lost_records", "Records given up after retention").labels(**labels)
         self.commits = counter("towpath_commits", "Committed transactions").labels(**labels)
         self.losses = counter("towpath_producer_lost", "Fences and other losses of the producer").labels(**labels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -49,6 +49,10 @@ class Migration:
         arrived = self.job.poll(now_s, budget_s)
         if arrived:
             self._resolved(list(arrived))
+
+    def fetch(self, bins: Collection[int]) -> None:
+        """Fetch these bins at once: event time has to wait for them."""
+        self.job.fetch(bins)
 
     def hurry(self) -> None:
         """Bring the rest without pacing: a holder wants to leave, or nothing runs before it is there."""

@@ -1,4 +1,4 @@
-"""Records that were read and found no room among the parked rows; they are processed once there is room."""
+"""Records that were read too early: there was no room among the parked rows, or no schema; they are processed later."""
 
 from __future__ import annotations
 
@@ -38,6 +38,17 @@ class Overflow:
             self._tasks[source.partition].behind.add(source.topic)
             taken = columns.chosen(messages, columns.of_source(messages, source))
             self._kept[source] = [message for message in taken if message.offset() >= stop]
+
+    def keep_all(self, messages: Sequence[Message]) -> None:
+        """Keep all of them, and take no more from their inputs until they can be decoded."""
+        sources = [
+            TopicPartition(topic, partition)
+            for topic, group in columns.by_topic(messages).items()
+            for partition in np.unique(columns.partitions(group)).tolist()
+        ]
+        self.keep(messages, dict.fromkeys(sources, 0))
+        for source in sources:
+            self._tasks[source.partition].undecoded = True
 
     def add(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Keep the records of inputs that are kept already; gives the others."""

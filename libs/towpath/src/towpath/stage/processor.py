@@ -18,11 +18,13 @@ from statemgr.kafka.ports import Message
 from statemgr.layout import dead_letter_topic
 from statemgr.types import TopicPartition
 from statemgr.watermarks import NEVER
-from towpath.errors import StageStoppedError
+from towpath.errors import RegistryUnavailableError, StageStoppedError
 from towpath.operators.marks import encode_marks
 from towpath.query.plan import StagePlan
 from towpath.stage.chain import OperatorChain, gate_of
+from towpath.stage.codecs import Codecs, plain_codecs
 from towpath.stage.deadletter import DeadLetters
+from towpath.stage.deliveries import Deliveries
 from towpath.stage.event_time import AtEnd, StageTime
 from towpath.stage.gate import Gate
 from towpath.stage.gathering import GatheredRows
@@ -72,7 +74,7 @@ class Processor(Protocol):
         ...
 
     def resume(self, now_s: float, at_end: AtEnd = nobody_tells) -> bool:
-        """Process rows that waited for their key's state and have it now, and let timers go off; gives whether any did.
+        """Process rows whose state has come, let timers go off, do what is to be done outside; gives whether any was.
 
         To be called every turn; it opens the replica's transaction if there is something to do.
 
@@ -84,6 +86,13 @@ class Processor(Protocol):
 
     def flush(self) -> None:
         """Process the rows that wait to be merged with others; to be called before a commit."""
+        ...
+
+    def timers(self, partition: int) -> dict[int, int] | None:
+        """What a task's next owner is told: the earliest timer of each bin, in ms of event time, or less (R14).
+
+        Bins without one are left out. None: nobody knows, or nothing has timers.
+        """
         ...
 
     def committed(self) -> None:
@@ -102,6 +111,9 @@ class Processor(Protocol):
 CLOSED_ENTRIES = 20_000
 """Entries of closed windows in a turn: tens of milliseconds, so that a million of them do not hold up the rest."""
 
+CLOSING_S = 0.05
+"""Time in a turn after which no other task's timers are looked at: entries that are only read count for nothing."""
+
 MakeProcessor = Callable[[StagePlan, StageSettings, Transactor, StageMetrics, Clock], Processor]
 """Makes a replica's processor."""
 
@@ -110,18 +122,28 @@ class FrameProcessor:
     """Decodes records to Polars frames, runs the stage's operators on them, and routes what comes out."""
 
     def __init__(
-        self, plan: StagePlan, settings: StageSettings, transactor: Transactor, metrics: StageMetrics, clock: Clock
+        self,
+        plan: StagePlan,
+        settings: StageSettings,
+        transactor: Transactor,
+        metrics: StageMetrics,
+        clock: Clock,
+        codecs: Codecs | None = None,
     ) -> None:
+        """``codecs``: of inputs and sinks; None: those of a stage that needs no registry."""
         self._plan = plan
         self._transactor = transactor
         self._metrics = metrics
         self._clock = clock
         self._dead_letters = DeadLetters(plan, settings.replica, transactor, metrics, clock)
-        self._intake = Intake(plan)
+        self._codecs = codecs or plain_codecs(plan)
+        self._intake = Intake(plan, self._codecs.decoders)
+        self._again_s: float | None = None
         self._chain: OperatorChain | None = None
         self._gate: Gate | None = None
         self._overflow = Overflow()
         self._gathered = GatheredRows()
+        self._deliveries = Deliveries(clock)
         self._time: StageTime | None = None
         self._tasks: Mapping[int, OwnedTask] = {}
         self._topics: Topics | None = None
@@ -146,7 +168,10 @@ class FrameProcessor:
         """
         if topics is not self._topics:
             self._dead_letters.fit(topics.infos[dead_letter_topic(self._plan.app)])
-            self._routers = [Router(item, topics.infos[item.topic]) for item in self._plan.outputs]
+            encoders = self._codecs.encoders
+            self._routers = [
+                Router(item, topics.infos[item.topic], encoders.get(item.topic)) for item in self._plan.outputs
+            ]
             self._topics = topics
             self._time = StageTime(self._plan, topics.tasks) if self._plan.event_time else None
         self._tasks = tasks
@@ -171,9 +196,14 @@ class FrameProcessor:
             messages = self._overflow.add(messages)
             if not messages:
                 return
-        batch = self._intake.read(messages)
+        try:
+            batch = self._intake.read(messages)
+        except RegistryUnavailableError as error:
+            self._overflow.keep_all(messages)
+            self._again_s = error.again_s
+            return
         if self._time is not None and self._chain is not None:
-            batch = self._time.take(batch, self._clock.monotonic_s(), stamp=self._chain.judges_lateness)
+            batch = self._time.take(batch, self._clock.monotonic_s(), stamp=self._chain.timed)
         self._transactor.begin()
         self._metrics.records.inc(batch.records)
         watched = self._gate.watched if self._gate is not None else ()
@@ -189,25 +219,45 @@ class FrameProcessor:
 
     def resume(self, now_s: float, at_end: AtEnd = nobody_tells) -> bool:
         """See :class:`Processor`."""
-        resumed = self._resume_parked()
+        resumed = self._decode_kept(now_s)
+        resumed = self._resume_parked() or resumed
+        delivered = self._chain is not None and self._chain.delivers and self._deliver(self._chain, now_s)
         closed = False
         if self._time is not None and self._chain is not None:
             self._time.rest(now_s, at_end)
             closed = self._close_windows(self._time, self._chain)
             self._say(self._time, self._chain, now_s)
-        return resumed or closed
+        return resumed or delivered or closed
+
+    def _deliver(self, chain: OperatorChain, now_s: float) -> bool:
+        """Let operators do what they have to do outside of Kafka; gives whether there was anything."""
+        free = [number for number, task in self._tasks.items() if _is_whole(task)]
+        delivered = False
+        for partition, outputs in self._deliveries.of(chain, free, now_s):
+            self._transactor.begin()
+            self._tasks[partition].touched = delivered = True
+            self._send_all(outputs)
+        return delivered
 
     def _close_windows(self, time: StageTime, chain: OperatorChain) -> bool:
         """Let timers go off, as many as fit in a turn; gives whether there were any."""
-        left = CLOSED_ENTRIES
+        if not chain.timed:
+            return False
+        left, until_s = CLOSED_ENTRIES, self._clock.monotonic_s() + CLOSING_S
         for partition, task in self._tasks.items():
-            due = chain.due(partition) if task.state is not None and not self._holds(task) and left > 0 else None
+            if left <= 0 or (left < CLOSED_ENTRIES and self._clock.monotonic_s() >= until_s):
+                break
+            if task.state is None or task.undecoded or (self._gate is not None and self._gate.ready(partition)):
+                continue  # rows whose state has come belong to what would be closed
+            if task.migration is not None:
+                task.migration.fetch(task.absent.newly_due(time.watermark(partition), task.state.open_bins))
+            due = chain.due(partition)
             if due is not None and due <= time.watermark(partition):
                 self._transactor.begin()
                 task.touched = True
-                dirty = task.state.dirty_entries if task.state is not None else 0
+                dirty = task.state.dirty_entries
                 self._send_all(chain.close(partition, time.watermark(partition), left))
-                left -= max(1, task.state.dirty_entries - dirty if task.state is not None else 0)
+                left -= max(1, task.state.dirty_entries - dirty)
         return left < CLOSED_ENTRIES
 
     def _say(self, time: StageTime, chain: OperatorChain, now_s: float) -> None:
@@ -216,13 +266,7 @@ class FrameProcessor:
         if not inner or self._gathered:
             return
 
-        def held(partition: int) -> int | None:
-            task = self._tasks[partition]
-            if self._holds(task):
-                return NEVER
-            return chain.due(partition) if task.state is not None else None
-
-        marks = time.say(held, now_s)
+        marks = time.say(lambda partition: self._held(self._tasks[partition], chain), now_s)
         if marks is None:
             return
         value = encode_marks(marks)
@@ -232,9 +276,49 @@ class FrameProcessor:
         for partition in marks.marks:
             self._tasks[partition].touched = True
 
-    def _holds(self, task: OwnedTask) -> bool:
-        """Whether state or rows are still on their way, so that event time has to wait for them."""
-        return task.migrating or (task.parking is not None and task.parking.rows > 0)
+    def _held(self, task: OwnedTask, chain: OperatorChain) -> int | None:
+        """The moment that a task's watermark must not reach yet, for windows that are open, here or elsewhere (R14)."""
+        if task.undecoded:
+            return NEVER
+        if task.state is None:
+            return None
+        partition = task.id.partition
+        held = [
+            chain.held(partition),
+            self._gate.held(partition) if self._gate is not None else None,
+            task.absent.earliest(task.state.open_bins) if task.migrating and chain.timed else None,
+        ]
+        return min((each for each in held if each is not None), default=None)
+
+    def timers(self, partition: int) -> dict[int, int] | None:
+        """See :class:`Processor`."""
+        task = self._tasks[partition]
+        if self._time is None or self._chain is None or task.state is None:
+            return None
+        if not self._chain.timed:
+            return {}
+        absent = task.absent.by_bin(task.state.open_bins) if task.migrating else {}
+        if absent is None:
+            return None
+        here = self._chain.timers(partition)
+        if here is None:
+            return None
+        return {bin_: min(absent.get(bin_, time_ms), time_ms) for bin_, time_ms in {**absent, **here}.items()}
+
+    def _decode_kept(self, now_s: float) -> bool:
+        """Process records that wait for a schema, once the registry may be asked again; gives whether there were any.
+
+        If there is no answer still, they are kept once more.
+        """
+        if self._again_s is None or now_s < self._again_s:
+            return False
+        self._again_s = None
+        for task in self._tasks.values():
+            task.undecoded = False
+        kept = self._overflow.take()
+        if kept:
+            self.process(kept)
+        return bool(kept)
 
     def _resume_parked(self) -> bool:
         if self._gate is None or not self._gate.watched:
@@ -263,6 +347,7 @@ class FrameProcessor:
         """See :class:`Processor`."""
         self._tasks, self._chain, self._gate, self._output_bytes = {}, None, None, 0
         self._overflow = Overflow()
+        self._again_s = None
         self._gathered = GatheredRows()
 
     def report(self, *, last: bool = False) -> None:
@@ -319,6 +404,14 @@ class FrameProcessor:
                 self._output_bytes += sent.produced
                 for row in sent.too_large:
                     self._dead_letters.row(row.partition, row.value, f"a row for {topic} is larger than Kafka accepts")
+                for refused in sent.refused:
+                    reason = f"a row can't be written to {topic}: {refused.reason}"
+                    self._dead_letters.row(refused.partition, refused.value, reason)
+
+
+def _is_whole(task: OwnedTask) -> bool:
+    """Whether a task has state, all of it, and no rows that wait for some."""
+    return task.state is not None and not task.migrating and (task.parking is None or not task.parking.rows)
 
 
 def _check_complete(tasks: Mapping[int, OwnedTask]) -> None:

@@ -30,49 +30,23 @@ from statemgr.layout import consumer_group, control_topic, transactional_id
 from statemgr.state import TaskState
 from statemgr.store import StoreBackend
 from statemgr.types import TopicPartition
-from towpath.query.plan import Format, StagePlan
+from towpath.query.plan import StagePlan
 from towpath.stage.assignment import STATIC_EPOCH, StaticAssignment
-from towpath.stage.columns import mean_value_bytes
 from towpath.stage.committer import Committer
 from towpath.stage.coordinated import Coordinated
 from towpath.stage.ends import Ends
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.ownership import Ownership, Topics
 from towpath.stage.phases import Phase, PhaseMachine
-from towpath.stage.policy import (
-    CommitLimits,
-    Pace,
-    TransactionFacts,
-    alert_batch_records,
-    batch_interval_s,
-    breath_s,
-    first_batch_records,
-    gathers,
-    most_batch_records,
-    next_batch_records,
-    should_commit,
-    smoothed_s,
-)
 from towpath.stage.processor import FrameProcessor, MakeProcessor
-from towpath.stage.settings import Guarantee, StageSettings
+from towpath.stage.rhythm import ALERT_S, LEAST_WAIT_S, Rhythm
+from towpath.stage.settings import StageSettings
 from towpath.stage.tasks import OwnedTask, owner_index
 from towpath.stage.topics import prepare_topics
 from towpath.stage.transaction import END_TIMEOUT_S, FINAL_END_TIMEOUT_S, Transactor
 from towpath.stage.work import Work, batch_named
 
 log = structlog.get_logger()
-
-IDLE_WAIT_S = 0.1
-"""Longest wait for input; also how soon a replica notices that it was asked to stop."""
-
-ALERT_S = 0.005
-"""Longest wait without a look at the control log while a move is near: a release is to take at most 20 ms (R16)."""
-
-LEAST_WAIT_S = 0.001
-"""Shortest wait for input that is one: the client counts in milliseconds."""
-
-SIZED_RECORDS = 64
-"""Records of a batch that are looked at to know how large they are."""
 
 FIRST_BACKOFF_S = 0.1
 LAST_BACKOFF_S = 5.0
@@ -123,16 +97,7 @@ class Replica:
         self._clock = clock
         self._metrics = metrics
         self._controls = controls
-        self._limits = CommitLimits(settings.commit_interval_ms / 1000, settings.dirty_entries)
-        self._most_records = (
-            settings.arrow_batch_records
-            if any(item.format is Format.ARROW for item in plan.inputs)
-            else settings.json_batch_records
-        )
-        self._most_now = self._most_records
-        self._batch_records = first_batch_records(self._most_records)
-        self._least_records = first_batch_records(self._most_records)
-        self._pace = Pace()
+        self._rhythm = Rhythm(plan, settings)
         self._consumer = kafka.consumer(name=settings.replica, columns=True)
         self._ends = Ends(self._consumer)
         self._coordinated = coordinated
@@ -153,19 +118,11 @@ class Replica:
             metrics,
             settings.offsets_interval_ms / 1000,
         )
-        exactly_once = settings.guarantee is Guarantee.EXACTLY_ONCE
-        self._outputs_wait = exactly_once or any(output.inner for output in plan.outputs)
         self._processor = make_processor(plan, settings, self._transactor, metrics, clock)
         self._machine = PhaseMachine(self._phase_changed)
         self._topics: Topics | None = None
         self._tasks: dict[int, OwnedTask] = {}
         self._resting: set[TopicPartition] = set()
-        self._backlog = False
-        self._batch_interval_s = batch_interval_s(settings.batch_interval_ms / 1000, outputs_wait=self._outputs_wait)
-        self._batch_s = self._end_s = float("-inf")
-        self._busy_s = 0.0
-        self._waited_s = 0.0
-        self._more = False
         self._backoff_s = FIRST_BACKOFF_S
         self.work = Work(clock.monotonic_s())
         self.lost_s: float | None = None
@@ -277,30 +234,19 @@ class Replica:
         if self._coordinated is not None:
             self._follow(self._coordinated)
         self._breathe()
-        limit = self._batch_limit()
-        messages = self._consumer.consume(limit, self._poll_timeout_s())
-        self._more = len(messages) >= limit
-        # Of the largest batch: slow operators, which take less, get a transaction for each batch.
-        self._backlog = len(messages) * 2 >= self._most_records
+        limit = self._rhythm.batch_limit(len(self._tasks), alert=self._alert)
+        timeout_s = self._rhythm.poll_timeout_s(open_s=self._open_s, watchful=self._watchful or self._copying)
+        messages = self._consumer.consume(limit, timeout_s)
+        self._rhythm.read(messages, limit, self._clock.monotonic_s(), self._clock.wall_ms())
         if messages:
-            self._waited_s = self._waited(messages)
-            value_bytes = mean_value_bytes(messages, SIZED_RECORDS)
-            self._most_now = most_batch_records(self._most_records, value_bytes, self._waited_s)
-            self._batch_s = self._clock.monotonic_s()
             self._process_timed(messages)
         self._processor.resume(self._clock.monotonic_s(), self._ends.reached)
         self._rest_full_partitions()
-        if should_commit(self._facts(), self._limits) or self._offsets_due():
+        if self._commits() or self._offsets_due():
             self._commit()
         if messages:
-            self._end_s = self._clock.monotonic_s()
-            self._busy_s = smoothed_s(self._busy_s, self._end_s - self._batch_s)
+            self._rhythm.ended(self._clock.monotonic_s())
         return len(messages)
-
-    def _waited(self, messages: Sequence[Message]) -> float:
-        """Age of the younger of the first and the last record, in seconds; 0 if clocks differ so that it has none."""
-        appended_ms = max(messages[0].timestamp()[1], messages[-1].timestamp()[1])
-        return max(0.0, (self._clock.wall_ms() - appended_ms) / 1000)
 
     def _rest_full_partitions(self) -> None:
         """Stop reading for tasks that have no room for more rows that wait, and go on once they have (R1)."""
@@ -309,7 +255,7 @@ class Replica:
             return
         self._consumer.resume(sorted(self._resting - full))
         self._consumer.pause(sorted(full - self._resting))
-        log.info("partitions rest until state has come for the rows that wait", partitions=[str(at) for at in full])
+        log.info("partitions rest until rows that wait can go on", partitions=[str(at) for at in full])
         self._resting = full
 
     def _offsets_due(self) -> bool:
@@ -410,6 +356,8 @@ class Replica:
             log.info("owns", task=str(task.id), epoch=task.epoch, complete=task.migration is None)
         if changes.arrived:
             self._committer.put_off_offsets()
+        for task in changes.leaving:
+            task.timers = self._processor.timers(task.id.partition)
         if changes.leaving or changes.facts:
             self._commit(leaving=changes.leaving, facts=changes.facts)
             coordinated.committed(changes.facts)
@@ -460,11 +408,9 @@ class Replica:
         began_s = self._clock.monotonic_s()
         self._at(batch_named(messages))
         try:
-            self._processor.process(messages, gather=gathers(backlog=self._backlog, waited_s=self._patience_s))
+            self._processor.process(messages, gather=self._rhythm.gathers(alert=self._alert))
         finally:  # also for a batch that outlasts its transaction, which otherwise would be tried again as it was
-            took_s = self._clock.monotonic_s() - began_s
-            self._pace = self._pace.after(len(messages), took_s)
-            self._batch_records = next_batch_records(self._batch_records, self._most_now, len(messages), took_s)
+            self._rhythm.processed(len(messages), self._clock.monotonic_s() - began_s)
 
     def _commit(
         self,
@@ -483,26 +429,20 @@ class Replica:
         self._processor.committed()
         self._backoff_s = FIRST_BACKOFF_S
 
-    def _facts(self) -> TransactionFacts:
-        dirty_entries = sum(state.dirty_entries for state in self._states().values())
-        output_bytes = self._processor.output_bytes
-        waiting = any(task.parking is not None and task.parking.rows for task in self._tasks.values())
-        return TransactionFacts(
-            open=self._transactor.open,
-            open_s=self._transactor.open_s,
-            dirty_entries=dirty_entries,
-            output_bytes=output_bytes,
-            backlog=self._backlog,
-            waited_s=self._patience_s,
-            outputs_wait=self._outputs_wait,
+    def _commits(self) -> bool:
+        return self._rhythm.commits(
+            alert=self._alert,
+            open_s=self._open_s,
+            dirty_entries=sum(state.dirty_entries for state in self._states().values()),
+            output_bytes=self._processor.output_bytes,
             stopping=self._controls.stopping() and self._coordinated is None,
-            fruitless=waiting and not dirty_entries and not output_bytes,
+            waiting=any(task.parking is not None and task.parking.rows for task in self._tasks.values()),
         )
 
     @property
-    def _patience_s(self) -> float:
-        """Age of the youngest records of the last batch; 0 while somebody waits for a release, and so for a commit."""
-        return 0.0 if self._alert else self._waited_s
+    def _open_s(self) -> float | None:
+        """Seconds since the transaction began; None: there is none."""
+        return self._transactor.open_s if self._transactor.open else None
 
     @property
     def _alert(self) -> bool:
@@ -531,26 +471,12 @@ class Replica:
         waited_for = any(task.parking is not None and task.parking.ready for task in self._tasks.values())
         if waited_for and self._transactor.open:
             return 0.0  # the commit is still to come that the distance is for
-        busy_s = 0.0 if waited_for else self._busy_s  # rows that have waited for their state wait no longer than that
-        return breath_s(now_s - self._batch_s, now_s - self._end_s, self._batch_interval_s, busy_s, self._more)
+        return self._rhythm.breath_left_s(now_s, waited_for=waited_for)
 
     def _rest(self, seconds: float) -> None:
         """Wait; a stop request ends it, unless the replica goes on working until its tasks have been moved away."""
         sleep = self._controls.pause if self._coordinated is None else self._controls.sleep
         (sleep or self._controls.pause)(seconds)
-
-    def _batch_limit(self) -> int:
-        if not self._alert:
-            return self._batch_records
-        least = max(self._least_records, len(self._tasks))  # records come one input partition after the other
-        return alert_batch_records(self._batch_records, least, self._pace)
-
-    def _poll_timeout_s(self) -> float:
-        longest_s = ALERT_S if self._watchful or self._copying else IDLE_WAIT_S
-        if not self._transactor.open:
-            return longest_s
-        left_s = max(LEAST_WAIT_S, self._limits.interval_s - self._transactor.open_s)
-        return 0.0 if self._backlog else min(longest_s, left_s)
 
     def _states(self) -> dict[int, TaskState]:
         return {partition: task.state for partition, task in self._tasks.items() if task.state is not None}

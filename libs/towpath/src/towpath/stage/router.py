@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from statemgr.errors import RecordTooLargeError
 from statemgr.kafka.ports import Producer, TopicInfo
 from statemgr.partitioner import partitions_of
 from towpath.operators.arrow_frames import encode_frames
+from towpath.operators.codec import RecordEncoder
 from towpath.operators.json_encode import encode_json, json_series
 from towpath.operators.keys import key_series
 from towpath.query.plan import KEY_COLUMN, PARTITION, VALUE_COLUMN, Edge, Format, OutputPlan
@@ -45,21 +46,32 @@ class TooLarge(NamedTuple):
     value: bytes
 
 
+class RefusedRow(NamedTuple):
+    """A row that can't be a record of its sink: its task's partition, its value as JSON, and why."""
+
+    partition: int
+    value: bytes
+    reason: str
+
+
 class Sent(NamedTuple):
-    """What became of a frame: bytes produced, and rows that are too large."""
+    """What became of a frame: bytes produced, rows that are too large, and rows that the sink's schema can't hold."""
 
     produced: int
     too_large: list[TooLarge]
+    refused: Sequence[RefusedRow] = ()
 
 
 class Router:
     """Writes the rows of one output of a replica."""
 
-    def __init__(self, plan: OutputPlan, topic: TopicInfo) -> None:
+    def __init__(self, plan: OutputPlan, topic: TopicInfo, encoder: RecordEncoder | None = None) -> None:
+        """``encoder``: of a sink whose schema is in a registry."""
         self._plan = plan
         self._partitions = topic.partitions
         self._limit = record_limit(topic)
         self._turn = 0
+        self._encoder = encoder
 
     @property
     def topic(self) -> str:
@@ -73,6 +85,8 @@ class Router:
 
     def send(self, frame: pl.DataFrame, producer: Producer) -> Sent:
         """Produce the rows of a frame, each partition's rows in their order."""
+        if self._encoder is not None:
+            return self._write_encoded(self._encoder, frame, producer)
         keys = key_series(frame, self._plan.key) if self._plan.key else None
         targets = self._targets(frame, keys)
         if self._plan.format is not Format.ARROW:
@@ -98,12 +112,47 @@ class Router:
     ) -> Sent:
         """One record a row. All are encoded at once: that costs as much for one partition's rows as for all."""
         keys, values = self._records(rows, key)
+        return self._produce(targets, rows, keys, values, producer, lambda index: values[index] or b"")
+
+    def _write_encoded(self, encoder: RecordEncoder, rows: pl.DataFrame, producer: Producer) -> Sent:
+        """One record a row, with a schema of a registry."""
+        encoded = encoder.encode(rows)
+        refused: list[RefusedRow] = []
+        if encoded.refused:
+            places = [each.place for each in encoded.refused]
+            owners, letters = rows.get_column(PARTITION), encode_json(rows[places])
+            refused = [
+                RefusedRow(owners[each.place], value, each.reason)
+                for each, value in zip(encoded.refused, letters, strict=True)
+            ]
+            rows = rows[np.delete(np.arange(rows.height), places)]
+        key = key_series(rows, self._plan.key) if self._plan.key else None
+        sent = self._produce(
+            self._targets(rows, key),
+            rows,
+            None if key is None else _strings(key),
+            encoded.values,
+            producer,
+            lambda index: encode_json(rows[[index]])[0],
+        )
+        return sent._replace(refused=refused)
+
+    def _produce(
+        self,
+        targets: npt.NDArray[np.int32],
+        rows: pl.DataFrame,
+        keys: Sequence[bytes | None] | None,
+        values: Sequence[bytes | None],
+        producer: Producer,
+        letter: Callable[[int], bytes],
+    ) -> Sent:
+        """Produce records; ``letter`` gives what a dead letter says of a row that is too large."""
         sizes = _sizes(keys, values)
         large = np.flatnonzero(sizes > self._limit)
         too_large: list[TooLarge] = []
         if len(large):
             owners = rows.get_column(PARTITION)
-            too_large = [TooLarge(owners[index], values[index] or b"") for index in large.tolist()]
+            too_large = [TooLarge(owners[index], letter(index)) for index in large.tolist()]
             fits = np.flatnonzero(sizes <= self._limit)
             keys, values, targets = _chosen(keys, fits), _chosen(values, fits), targets[fits]
         order, parts = _by_target(targets)

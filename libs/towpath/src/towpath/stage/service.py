@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -15,16 +16,20 @@ from statemgr.store import MemoryBackend, RocksBackend, RocksSettings, StoreBack
 from towpath.errors import SettingsError, TowpathError
 from towpath.query.loading import load_query
 from towpath.query.plan import StagePlan
+from towpath.stage.codecs import codecs_of
 from towpath.stage.connect import connect
 from towpath.stage.exits import EXIT_OK, EXIT_STOPPED, survive
 from towpath.stage.health import HttpServer, application, stalled
 from towpath.stage.joining import join
 from towpath.stage.logs import configure_logging
 from towpath.stage.metrics import StageMetrics
+from towpath.stage.outside import check_outside
+from towpath.stage.processor import FrameProcessor
 from towpath.stage.replica import Controls, Replica
 from towpath.stage.settings import StageSettings
 from towpath.stage.signals import StopSignals
 from towpath.stage.warm_up import warm_up
+from towpath.stage.work import Work
 
 log = structlog.get_logger()
 
@@ -42,10 +47,11 @@ def run_stage(settings: StageSettings) -> int:
 
     Raises:
         QueryError: the query can't be loaded or has no such stage.
-        SettingsError: the properties file or the HTTP address is wrong.
+        SettingsError: the properties file or the HTTP address is wrong, or a directory of files can't be written.
     """
     configure_logging(stage=settings.stage, replica=settings.replica)
     plan = load_query(settings.query, settings.query_settings).stage(settings.stage)
+    check_outside(plan)
     signals = StopSignals()
     return survive(lambda: _run(plan, settings, signals), signals.event.wait)
 
@@ -54,6 +60,7 @@ def _run(plan: StagePlan, settings: StageSettings, signals: StopSignals) -> int:
     kafka = connect(settings.bootstrap, settings.kafka_config)
     clock = SystemClock()
     stop = signals.event
+    codecs = codecs_of(plan, settings, clock)
     metrics = StageMetrics(plan.name, settings.replica)
     backend = open_backend(plan, settings, stop.is_set)
     coordinated = join(plan, settings, kafka, backend, clock, metrics) if settings.coordinator else None
@@ -65,6 +72,7 @@ def _run(plan: StagePlan, settings: StageSettings, signals: StopSignals) -> int:
         clock,
         metrics,
         Controls(stop.is_set, stop.wait, signals.draining, time.sleep),
+        make_processor=partial(FrameProcessor, codecs=codecs),
         coordinated=coordinated,
     )
     signals.at_work_on = lambda: replica.work.what
@@ -78,6 +86,9 @@ def _run(plan: StagePlan, settings: StageSettings, signals: StopSignals) -> int:
     watchdog.start()
     warm_up(plan, settings)
     try:
+        if codecs.registry is not None:
+            replica.work = Work(clock.monotonic_s(), "waiting for the schema registry")
+        codecs.prepare(settings.wait_s, clock, stop.is_set, stop.wait)
         replica.run()
     except (StateError, TowpathError) as error:
         log.error("stopped: " + str(error), kind=type(error).__name__)  # noqa: TRY400 - one line, by intent

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from statemgr.kafka import properties
@@ -16,6 +16,9 @@ from statemgr.state import REPLICA_CACHE_ENTRIES
 from towpath.errors import SettingsError
 from towpath.query.errors import nearest
 from towpath.stage.assignment import StaticAssignment
+
+SECRETS = ("schema_registry_auth",)
+"""Settings that come from the environment alone: every user of a machine can read the command lines of others."""
 
 
 class Guarantee(StrEnum):
@@ -78,6 +81,19 @@ class StageSettings(BaseSettings):
     drain_s: float = Field(
         default=60.0, ge=0, description="longest wait for the tasks to be moved away after SIGTERM, with a coordinator"
     )
+    schema_registry_url: str | None = Field(
+        default=None, description="URL of the schema registry, for topics in Avro and Protobuf; several with commas"
+    )
+    schema_registry_config: Path | None = Field(
+        default=None, description="file of key=value properties of its client (basic.auth.user.info, TLS)"
+    )
+    schema_registry_ca: Path | None = Field(default=None, description="file of the CA certificates of the registry")
+    schema_registry_auth: SecretStr | None = Field(
+        default=None, description="user:password for the registry; from the environment alone"
+    )
+    schema_registry_register: bool = Field(
+        default=True, description="register the schemas of sinks; else they must be registered"
+    )
     http_host: str = Field(default="127.0.0.1", description="address of health and metrics")
     http_port: int = Field(default=0, ge=0, le=65535, description="port of health and metrics; 0: a free one")
 
@@ -93,8 +109,14 @@ def load_settings(*layers: Mapping[str, Any]) -> StageSettings:
     """Settings from explicit values over the environment; a later layer wins, and None in it says nothing.
 
     Raises:
-        SettingsError: one line that names every wrong setting.
+        SettingsError: one line that names every wrong setting; or a secret stands where others can read it.
     """
+    for name in SECRETS:
+        if any(layer.get(name) is not None for layer in layers):
+            raise SettingsError(
+                f"{name} is a secret, which others can read on a command line: set TOWPATH_{name.upper()} in the "
+                "environment, or a file by schema_registry_config"
+            )
     try:
         settings = StageSettings(
             **{name: value for layer in layers for name, value in layer.items() if value is not None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 from itertools import groupby
 from typing import NamedTuple
 
@@ -48,6 +49,32 @@ class FrameShelf:
         if not mask.all():
             self._chunks[start] = _Chunk(chunk.tickets[~mask], chunk.rows.filter(~mask))
         return chunk.rows.filter(mask)
+
+
+class Earliest:
+    """The least event time of the parked rows of one task, by tickets."""
+
+    def __init__(self) -> None:
+        self._time: dict[int, int] = {}
+        self._order: list[tuple[int, int]] = []
+
+    @property
+    def value(self) -> int | None:
+        """The least; None: there are no rows."""
+        while self._order and self._order[0][1] not in self._time:
+            heappop(self._order)
+        return self._order[0][0] if self._order else None
+
+    def put(self, first_ticket: int, times: pl.Series) -> None:
+        """Note rows with these event times, under ``first_ticket``, ``first_ticket + 1`` and so on."""
+        for ticket, time_ms in enumerate(times.to_list(), first_ticket):
+            self._time[ticket] = time_ms
+            heappush(self._order, (time_ms, ticket))
+
+    def remove(self, tickets: Iterable[int]) -> None:
+        """Rows that are not parked any more."""
+        for ticket in tickets:
+            self._time.pop(ticket, None)
 
 
 def joined(frames: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:

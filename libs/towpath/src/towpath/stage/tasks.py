@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from statemgr.progress import InputProgress, Progress
 from statemgr.state import TaskState
 from statemgr.types import TaskId, TopicPartition
 from statemgr.watermarks import Watermarks
+from towpath.stage.absent import AbsentTimers
 from towpath.stage.parking import Parking
 
 
@@ -29,6 +30,10 @@ class Migrating(Protocol):
 
     def advance(self, now_s: float, budget_s: float) -> None:
         """Install what has arrived and ask for more; tells the task's parking which store keys are resolved."""
+        ...
+
+    def fetch(self, bins: Collection[int]) -> None:
+        """Fetch these bins at once: event time has to wait for them."""
         ...
 
     def hurry(self) -> None:
@@ -60,6 +65,9 @@ class OwnedTask:
         behind: topics of which more was read than there was room to park; their positions pass no markers.
         recorded_watermarks: what the former owner recorded of its watermarks.
         watermarks: its watermarks, where operators use event time (R14).
+        absent: the earliest timers of state that is elsewhere.
+        timers: those of all its state, by bin, for the release; None: not known.
+        undecoded: whether records were read that can't be decoded before a schema registry answers.
     """
 
     id: TaskId
@@ -73,6 +81,9 @@ class OwnedTask:
     behind: set[str] = field(default_factory=set)
     recorded_watermarks: Mapping[str, int] = field(default_factory=dict)
     watermarks: Watermarks | None = None
+    absent: AbsentTimers = field(default_factory=AbsentTimers)
+    timers: dict[int, int] | None = None
+    undecoded: bool = False
 
     @property
     def migrating(self) -> bool:
@@ -82,7 +93,7 @@ class OwnedTask:
     @property
     def full(self) -> bool:
         """Whether there is no room for more rows that wait: its inputs are to be paused, and resumed afterwards."""
-        return self.parking is not None and self.parking.full
+        return self.undecoded or (self.parking is not None and self.parking.full)
 
     def settle(self) -> bool:
         """Whether all state is here; once it is, every row that waited for it may go on."""

@@ -11,7 +11,8 @@ what everybody waits for. Not warmed:
 - user code, which may have side effects, is never called. A function of ``process`` is replaced by one that gives a
   made-up row; a chain is cut before the first step that may hold other user code (``filter``, ``select``,
   ``with_columns``, ``map_batches``, event-at-a-time programs), and what comes behind it stays cold;
-- RocksDB and the clients of Kafka and of state managers, which have their own ways to be warmed.
+- RocksDB and the clients of Kafka and of state managers, which have their own ways to be warmed;
+- formats whose schemas are in a registry, which nobody is to ask for this: JSON stands in for them.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from statemgr.types import TaskId, TopicPartition
 from towpath.operators.arrow_frames import encode_frames
 from towpath.operators.bytes_rows import encode_bytes
 from towpath.operators.count import KeyedCount
+from towpath.operators.json_decode import python_type
 from towpath.operators.json_encode import encode_json
 from towpath.operators.process import KeyedProcess
 from towpath.operators.rows import Keep, RequireKey
@@ -59,9 +61,11 @@ _EPOCH = 1
 
 def warm_up(plan: StagePlan, settings: StageSettings) -> None:
     """Take a stage's first steps where nobody sees them; costs some tens of ms, and fails with a line in the log."""
+    if not all(map(_can_be_sampled, plan.inputs)):
+        return
     began_s = perf_counter()
     try:
-        _run(without_user_code(plan), settings)
+        _run(without_registry(without_user_code(plan)), settings)
     except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001 - the stage itself meets what it is
         log.warning("the first batch will be slower: warming up failed", cause=f"{type(error).__name__}: {error}")
     else:
@@ -79,6 +83,21 @@ def without_user_code(plan: StagePlan) -> StagePlan:
     return replace(plan, operators=tuple(operators), outputs=tuple(filter(None, map(_our_ways, plan.outputs))))
 
 
+def without_registry(plan: StagePlan) -> StagePlan:
+    """The stage with JSON in the place of formats whose schemas are in a registry, so that nobody is asked."""
+    return replace(
+        plan,
+        inputs=tuple(
+            replace(item, format=Format.JSON, declared=None) if item.declared is not None else item
+            for item in plan.inputs
+        ),
+        outputs=tuple(
+            replace(item, format=Format.JSON, declared=None) if item.declared is not None else item
+            for item in plan.outputs
+        ),
+    )
+
+
 def sample(schema: Mapping[str, Any]) -> pl.DataFrame:
     """Made-up rows, all of them different; null in columns whose type no number can become."""
     number = pl.int_range(ROWS, dtype=pl.Int64, eager=True)
@@ -94,6 +113,16 @@ def _ours(operator: Operator) -> Operator | None:
             return operator.by(lambda _row, _state: [row])
         case _:
             return None
+
+
+def _can_be_sampled(item: InputPlan) -> bool:
+    """Whether JSON can stand in for a format whose schemas are in a registry, which has types that JSON has not."""
+    if item.declared is None:
+        return True
+    try:
+        return all(python_type(dtype) for dtype in item.schema.values())
+    except ValueError:
+        return False
 
 
 def _our_ways(output: OutputPlan) -> OutputPlan | None:
@@ -118,6 +147,9 @@ class _Way:
         """Nobody is asked."""
 
     def advance(self, now_s: float, budget_s: float) -> None:
+        """Nothing comes by itself."""
+
+    def fetch(self, bins: Collection[int]) -> None:
         """Nothing comes by itself."""
 
     def hurry(self) -> None:
@@ -187,7 +219,7 @@ def _encoded(item: InputPlan) -> tuple[Sequence[bytes | None], Sequence[bytes | 
             return encode_bytes(sample(schema))
         case Format.ARROW:
             return [None], list(encode_frames(sample({**schema, SCHED: pl.Int64()})))
-        case Format.JSON:
+        case Format.JSON | Format.AVRO | Format.PROTOBUF:  # the last two were replaced
             keys = [str(number).encode() for number in range(ROWS)]
             return keys, list(encode_json(sample(schema)))
 

@@ -39,6 +39,8 @@ class InputWriter:
         item = self._inputs.get(topic)
         if item is None:
             raise LookupError(f"no stage reads topic {topic!r}; inputs: {', '.join(sorted(self._inputs))}")
+        if item.declared is not None and any(isinstance(row, Mapping | str) for row in rows):
+            raise TypeError(f"topic {topic!r} is in {item.format}: give its records as bytes, as a serialiser does")
         if item.format is Format.ARROW and all(isinstance(row, Mapping) for row in rows):
             return list(encode_frames(_frame(item, rows)))
         return [_encoded(row) for row in rows]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from statemgr.errors import StopRequestedError
 from statemgr.store import StoreBackend
 from statemgr.testing.kafka import ClientCrashedError, FakeKafka, ManualClock
 from statemgr.types import TaskId
 from towpath.query.plan import StagePlan
+from towpath.stage.codecs import codecs_of
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.phases import Phase
+from towpath.stage.processor import FrameProcessor
 from towpath.stage.replica import Controls, Replica
 from towpath.stage.settings import StageSettings
 from towpath.testing.stores import FaultyBackend
@@ -103,6 +107,8 @@ class ReplicaProcess:
         for suffix in _CLIENTS:
             self._kafka.restart(self.name + suffix)
         self.metrics = StageMetrics(self.plan.name, self.name)
+        codecs = codecs_of(self.plan, self.settings, self._clock)
+        codecs.prepare(self.settings.wait_s, self._clock, lambda: self._stopping, self._clock.advance)
         self.replica = Replica(
             self.plan,
             self.settings,
@@ -111,5 +117,6 @@ class ReplicaProcess:
             self._clock,
             self.metrics,
             Controls(lambda: self._stopping, self._clock.advance),
+            make_processor=partial(FrameProcessor, codecs=codecs),
         )
         return self.replica

@@ -1,0 +1,1 @@
+"""Applications beyond NEXMark, each with its input, its result in plain Python, and tests."""

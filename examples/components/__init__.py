@@ -1,0 +1,1 @@
+"""Connected components of a growing graph; see README.md."""

@@ -1,0 +1,110 @@
+"""A few rows kept per key, as in :mod:`towpath.operators.keyed_rows`, that go away when their key has rested."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from towpath.operators.expiry import Expiry, ExpiryTimers
+from towpath.operators.keyed_rows import GROUP, KeptTables, Reduction, grouped
+from towpath.operators.keys import key_bytes
+from towpath.operators.timed import came_at
+from towpath.query.plan import EVENTS, PARTITION, SCHED, SCHED_NEWEST, OperatorContext
+
+_TOUCHED = "__touched"
+"""Column of every kept row: event time of the newest row of its key."""
+
+_OWNER, _LIFE = "__owner", "__life"
+"""Group of a row's key, and how often that has begun anew in the batch before the row."""
+
+
+class ExpiringRows:
+    """Runs a :class:`~towpath.operators.keyed_rows.Reduction`; a key whose state is gone begins anew.
+
+    A key that begins anew amid a batch is several groups there, of which the last one is kept. Output columns as of
+    :class:`~towpath.operators.keyed_rows.KeyedRows`.
+    """
+
+    def __init__(
+        self, keys: Sequence[str], reduction: Reduction, kept: Mapping[str, Any], table: str, expiry: Expiry
+    ) -> None:
+        """Fix what is kept.
+
+        Args:
+            keys: key columns.
+            reduction: what is kept.
+            kept: columns of the rows that are kept → Polars type.
+            table: name of the state table, whose values are lists of rows.
+            expiry: when it goes away.
+        """
+        self._keys = list(keys)
+        self._reduction = reduction
+        self._schema = pl.Schema({GROUP: pl.UInt32(), **kept, _TOUCHED: pl.Int64()})
+        self._expiry = expiry
+        self._expiring = ExpiryTimers(table, expiry, lambda rows: int(rows[0][-1]))
+        self.timers = self._expiring.timers
+        self.state_table = table
+
+    def state_keys(self, frame: pl.DataFrame) -> list[bytes]:
+        """See :class:`towpath.operators.keyed.Keyed`."""
+        return key_bytes(frame, self._keys)
+
+    def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:
+        """Rows of any number of tasks → what the reduction gives."""
+        groups, rows = grouped(frame, self._keys)
+        keys = key_bytes(groups, self._keys)
+        tables = KeptTables(groups, keys, context, self.state_table)
+        before = tables.read(self._schema)
+        known = before.group_by(GROUP).agg(pl.col(_TOUCHED).first())
+        touched = groups.select(GROUP).join(known, on=GROUP, how="left", maintain_order="left").get_column(_TOUCHED)
+        anew = self._expiry.anew(rows, touched)
+        kept = before.drop(_TOUCHED)
+        if anew is None:
+            owners, (after, found) = groups, self._reduction.step(kept, self._reduction.rows(rows))
+        else:
+            owners, after, found = self._by_life(rows, anew, kept)
+        touched = self._expiry.touch(rows, touched)
+        tables.write(after.with_columns(touched.gather(after.get_column(GROUP)).alias(_TOUCHED)))
+        times = zip(groups.get_column(PARTITION).to_list(), keys, touched.to_list(), strict=True)
+        self._expiring.touch(times, context)
+        return self._joined(found, owners)
+
+    def waits_for(self, rows: pl.DataFrame) -> pl.Series:
+        """See :class:`towpath.operators.timed.Timed`."""
+        return came_at(rows)
+
+    def close(self, partition: int, watermark_ms: int, context: OperatorContext, most: int) -> pl.DataFrame:
+        """Delete what is gone; nothing comes out."""
+        self._expiring.expire(partition, watermark_ms, context, most)
+        return pl.DataFrame()
+
+    def _by_life(
+        self, rows: pl.DataFrame, anew: pl.Series, kept: pl.DataFrame
+    ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+        """The same where keys begin anew: groups, rows to keep, with the groups of the keys, and rows that go out."""
+        lives = rows.rename({GROUP: _OWNER}).with_columns(anew.cast(pl.UInt32).alias(_LIFE))
+        lives = lives.with_columns(pl.col(_LIFE).cum_sum().over(_OWNER))
+        groups, lives = grouped(lives, [*self._keys, _OWNER, _LIFE])
+        going_on = groups.filter(pl.col(_LIFE) == 0).select(GROUP, _OWNER)
+        before = _renumbered(kept, going_on, _OWNER, GROUP)
+        after, found = self._reduction.step(before, self._reduction.rows(lives))
+        last = groups.filter(pl.col(_LIFE) == pl.col(_LIFE).max().over(_OWNER)).select(GROUP, _OWNER)
+        return groups, _renumbered(after, last, GROUP, _OWNER), found.sort(GROUP, maintain_order=True)
+
+    def _joined(self, found: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
+        reserved = [name for name in (PARTITION, SCHED, SCHED_NEWEST, EVENTS) if name in groups.columns]
+        columns = [name for name in found.columns if name != GROUP]
+        joined = found.join(groups, on=GROUP, how="left", maintain_order="left")
+        return joined.select(*self._keys, *columns, *reserved)
+
+
+def _renumbered(rows: pl.DataFrame, numbers: pl.DataFrame, old: str, new: str) -> pl.DataFrame:
+    """Rows whose group is among the old ones, under the new one."""
+    pairs = numbers.select(pl.col(old).alias(GROUP), pl.col(new).alias(_NEW))
+    joined = rows.join(pairs, on=GROUP, how="inner", maintain_order="left")
+    return joined.with_columns(pl.col(_NEW).alias(GROUP)).drop(_NEW)
+
+
+_NEW = "__new"
