@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -35,6 +36,18 @@ class Taken(NamedTuple):
 
     records: Sequence[Message]
     faults: Sequence[Fault] = ()
+
+
+FIRST_AGAIN_S = 0.02
+LAST_AGAIN_S = 10.0
+"""First and last time between two routings of a partition: each is twice the one before."""
+
+
+class Routing(NamedTuple):
+    """When a partition is routed once more, and how long after the time before."""
+
+    at_s: float
+    after_s: float
 
 
 class Reader(Protocol):
@@ -93,20 +106,43 @@ class ColumnReader:
 
     def __init__(self, client: Client) -> None:
         self._fetcher = Fetcher(client)
+        self._fresh: dict[TopicPartition, Routing] = {}
 
     def expect(self, partitions: Iterable[TopicPartition]) -> None:
         """See :class:`Reader`."""
+        now_s = time.monotonic()
         for at in partitions:
             self._fetcher.route(at.topic, at.partition)
+            self._fresh[at] = Routing(now_s + FIRST_AGAIN_S, FIRST_AGAIN_S)
 
     def take(self, most: int, timeout_s: float) -> Taken:
         """See :class:`Reader`."""
+        if self._fresh:
+            now_s = time.monotonic()
+            self._route_again(now_s)
+            next_s = min((routing.at_s for routing in self._fresh.values()), default=float("inf"))
+            timeout_s = min(timeout_s, max(next_s - now_s, FIRST_AGAIN_S))
         records, faults = self._fetcher.fetch(most, timeout_s)
         return Taken(cast("Sequence[Message]", records), [_named_fault(fault) for fault in faults])
 
     def close(self) -> None:
         """See :class:`Reader`."""
         self._fetcher.close()
+
+    def _route_again(self, now_s: float) -> None:
+        """Route partitions that were assigned of late once more.
+
+        When a partition is given back, librdkafka's own thread takes its route away, whenever it comes to that; one
+        that is assigned anew by then would keep its records to itself. What has gathered comes with the new route.
+        """
+        for at, routing in list(self._fresh.items()):
+            if now_s < routing.at_s:
+                continue
+            self._fetcher.route(at.topic, at.partition)
+            if routing.after_s > LAST_AGAIN_S:
+                del self._fresh[at]
+            else:
+                self._fresh[at] = Routing(now_s + 2 * routing.after_s, 2 * routing.after_s)
 
 
 def _fault(message: Any) -> Fault:
