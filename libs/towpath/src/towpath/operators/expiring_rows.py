@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 
 from towpath.operators.expiry import Expiry, ExpiryTimers
-from towpath.operators.keyed_rows import GROUP, KeptTables, Reduction, grouped
+from towpath.operators.keyed_rows import GROUP, KeptTables, Reduction, grouped, of_groups
 from towpath.operators.keys import key_bytes
 from towpath.operators.timed import came_at
-from towpath.query.plan import EVENTS, PARTITION, SCHED, SCHED_NEWEST, OperatorContext
+from towpath.query.plan import PARTITION, OperatorContext
 
 _TOUCHED = "__touched"
 """Column of every kept row: event time of the newest row of its key."""
@@ -69,7 +69,7 @@ class ExpiringRows:
         tables.write(after.with_columns(touched.gather(after.get_column(GROUP)).alias(_TOUCHED)))
         times = zip(groups.get_column(PARTITION).to_list(), keys, touched.to_list(), strict=True)
         self._expiring.touch(times, context)
-        return self._joined(found, owners)
+        return of_groups(found, owners, self._keys)
 
     def waits_for(self, rows: pl.DataFrame) -> pl.Series:
         """See :class:`towpath.operators.timed.Timed`."""
@@ -92,12 +92,6 @@ class ExpiringRows:
         after, found = self._reduction.step(before, self._reduction.rows(lives))
         last = groups.filter(pl.col(_LIFE) == pl.col(_LIFE).max().over(_OWNER)).select(GROUP, _OWNER)
         return groups, _renumbered(after, last, GROUP, _OWNER), found.sort(GROUP, maintain_order=True)
-
-    def _joined(self, found: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
-        reserved = [name for name in (PARTITION, SCHED, SCHED_NEWEST, EVENTS) if name in groups.columns]
-        columns = [name for name in found.columns if name != GROUP]
-        joined = found.join(groups, on=GROUP, how="left", maintain_order="left")
-        return joined.select(*self._keys, *columns, *reserved)
 
 
 def _renumbered(rows: pl.DataFrame, numbers: pl.DataFrame, old: str, new: str) -> pl.DataFrame:

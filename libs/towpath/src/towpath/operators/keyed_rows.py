@@ -69,10 +69,15 @@ class KeyedRows:
         """Rows of any number of tasks → what the reduction gives."""
         groups, frame = grouped(frame, self._keys)
         found = reduced(frame, groups, key_bytes(groups, self._keys), self._reduction, context, self.state_table)
-        reserved = [name for name in (PARTITION, SCHED, SCHED_NEWEST, EVENTS) if name in groups.columns]
-        columns = [name for name in found.columns if name != GROUP]
-        joined = found.join(groups, on=GROUP, how="left", maintain_order="left")
-        return joined.select(*self._keys, *columns, *reserved)
+        return of_groups(found, groups, self._keys)
+
+
+def of_groups(found: pl.DataFrame, groups: pl.DataFrame, keys: Sequence[str | pl.Expr]) -> pl.DataFrame:
+    """Rows of a batch's groups with the keys of these, or what is made of them, and the reserved columns."""
+    reserved = [name for name in (PARTITION, SCHED, SCHED_NEWEST, EVENTS) if name in groups.columns]
+    columns = [name for name in found.columns if name != GROUP]
+    joined = found.join(groups, on=GROUP, how="left", maintain_order="left")
+    return joined.select(*keys, *columns, *reserved)
 
 
 def grouped(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame]:

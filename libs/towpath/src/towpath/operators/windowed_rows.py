@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from towpath.operators.keyed_rows import GROUP, Reduction, grouped, reduced, rows_of
+from towpath.operators.keyed_rows import GROUP, Reduction, grouped, of_groups, reduced, rows_of
 from towpath.operators.keys import key_bytes, key_frame
 from towpath.operators.late import COUNTED, LateRows
 from towpath.operators.timers import TaskTimers
 from towpath.operators.windows import WINDOW_END, WINDOW_START, Until, Window
-from towpath.query.plan import EVENTS, PARTITION, SCHED, SCHED_NEWEST, WATERMARK, OperatorContext
+from towpath.query.plan import PARTITION, WATERMARK, OperatorContext
 
 
 class WindowedRows:
@@ -77,7 +77,9 @@ class WindowedRows:
         ends = groups.get_column(WINDOW_END).to_list()
         for partition, end, key in zip(groups.get_column(PARTITION).to_list(), ends, keys, strict=True):
             self.timers.of(partition, context).add(key, end)
-        return self._changes(found, groups) if self._updates else self._rows([], [], 0)
+        if self._updates:
+            return of_groups(found, groups, [*self._keys[:-1], *self._bounds])
+        return self._rows([], [], 0)
 
     def waits_for(self, rows: pl.DataFrame) -> pl.Series:
         """See :class:`towpath.operators.timed.Timed`: the end of each row's window."""
@@ -100,12 +102,6 @@ class WindowedRows:
             return frame
         self._late.report(frame.filter(~in_time).with_columns(self._bounds), context)
         return frame.filter(in_time)
-
-    def _changes(self, found: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
-        reserved = [name for name in (PARTITION, SCHED, SCHED_NEWEST, EVENTS) if name in groups.columns]
-        columns = [name for name in found.columns if name != GROUP]
-        joined = found.join(groups, on=GROUP, how="left", maintain_order="left")
-        return joined.select(*self._keys[:-1], *self._bounds, *columns, *reserved)
 
     def _rows(self, keys: Sequence[bytes], values: Sequence[Any], partition: int) -> pl.DataFrame:
         rows = rows_of(values, self._kept, self.state_table)
