@@ -16,9 +16,12 @@ from typing import Any
 
 from statemgr.control.records import Manner, Strategy
 from tests.simulation.broker import Unanswered
+from tests.simulation.case import Case
+from tests.simulation.counts import Counts
 from tests.simulation.kinds import FURTHER, PLANNED, WEIGHTS, Kind
 from tests.simulation.load import MOST_KEYS, Planned, plan_load
 from tests.simulation.network import Weather
+from tests.simulation.windows import Windows
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Schedule:
         marker_spread_s: between the markers of one transaction.
         haste: see :class:`~tests.simulation.world.World`.
         parking_rows: room for parked rows of a task.
+        case: what runs.
     """
 
     partitions: int
@@ -64,6 +68,7 @@ class Schedule:
     marker_spread_s: float
     haste: float
     parking_rows: int
+    case: Case
 
     @property
     def only_planned(self) -> bool:
@@ -102,6 +107,7 @@ class Flavour:
         records: number of input records; None: 20 to 70.
         marker_lag_s: see :class:`Schedule`; None: whatever comes.
         further: whether the kinds of :data:`~tests.simulation.kinds.FURTHER` come, too.
+        windows: whether the case of event time runs, and not that of counts.
     """
 
     often: Mapping[Kind, float] = field(default_factory=dict)
@@ -109,21 +115,28 @@ class Flavour:
     records: int | None = None
     marker_lag_s: float | None = None
     further: bool = False
+    windows: bool = False
 
 
 ANY = Flavour(further=True)
 """Whatever comes."""
 
+ANY_WINDOWS = Flavour(further=True, windows=True)
+"""The same in event time."""
+
 PLANNED_MOVES = Flavour({kind: 0 for kind in WEIGHTS if kind not in PLANNED}, records=160)
 """Planned moves and nothing else, under load."""
 
-PLANNED_EVERY = 10
-"""One of so many runs has nothing but planned moves: by chance it would be one in a hundred."""
+TURNS = (ANY, ANY, ANY, ANY, ANY_WINDOWS, ANY, ANY, ANY, ANY_WINDOWS, PLANNED_MOVES)
+"""What seeds have, in turns. By chance one in a hundred would have nothing but planned moves."""
+
+WINDOWS = ((10, 10), (40, 40), (60, 20), (5_000, 5_000))
+"""Size and slide; event time goes on by some 200 ms, and by 1,000 at the end: the last ones do not close."""
 
 
 def scheduled(seed: int) -> Schedule:
     """The schedule of a seed, if nothing else is asked for."""
-    return plan(seed, PLANNED_MOVES if seed % PLANNED_EVERY == PLANNED_EVERY - 1 else ANY)
+    return plan(seed, TURNS[seed % len(TURNS)])
 
 
 def plan(seed: int, flavour: Flavour = ANY) -> Schedule:
@@ -152,6 +165,7 @@ def plan(seed: int, flavour: Flavour = ANY) -> Schedule:
         marker_spread_s=flavour.marker_lag_s or rng.choice((0.0, 0.0, 0.02, 0.2)),
         haste=rng.choice((0.95, 0.85, 0.6)),
         parking_rows=rng.choice((3, 1000, 1000)),
+        case=Windows(*random.Random(f"windows {seed}").choice(WINDOWS)) if flavour.windows else Counts(),
     )
 
 

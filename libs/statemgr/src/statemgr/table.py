@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import filterfalse
 from operator import itemgetter
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from zlib import crc32
 
 from statemgr.codecs import ValueCodec
 from statemgr.errors import CodecError, RecordTooLargeError
 from statemgr.kafka.settings import MAX_RECORD_BYTES
-from statemgr.layout import MAX_TABLES, changelog_key
+from statemgr.layout import CHUNK_TABLES, MAX_TABLES, changelog_key, list_table
 from statemgr.store.base import Entry, Store
 from statemgr.uses import KeyUses
 
@@ -33,15 +33,30 @@ _TABLE_BYTES = 2
 
 @dataclass(frozen=True)
 class TableSpec(Generic[V]):
-    """A table of a stage: its name in code, its id in keys (never reused for another meaning), its value codec."""
+    """A table of a stage: its name in code, its id in keys (never reused for another meaning), its value codec.
+
+    ``chunks``: where values are the heads of lists (:mod:`statemgr.lists`), the codec of their chunks.
+    """
 
     name: str
     id: int
     codec: ValueCodec[V]
+    chunks: ValueCodec[Any] | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.id < MAX_TABLES:
+        if not 0 <= self.id < MAX_TABLES and list_table(self.id) is None:
             raise ValueError(f"table {self.name!r} has id {self.id}; ids run from 0 to {MAX_TABLES - 1}")
+
+    @property
+    def of_chunks(self) -> TableSpec[Any]:
+        """The table of the chunks.
+
+        Raises:
+            TypeError: its values are no lists.
+        """
+        if self.chunks is None:
+            raise TypeError(f"table {self.name!r} has no lists: make its spec with chunks=…")
+        return TableSpec(f"{self.name}.chunks", self.id + CHUNK_TABLES, self.chunks)
 
 
 class ValueTable(Generic[V]):
@@ -81,9 +96,10 @@ class ValueTable(Generic[V]):
             MissingStateError: the state of a key is still elsewhere; see :meth:`TaskState.unresolved`.
         """
         self.note_use(keys)
-        return self._get_many(keys)
+        return self.peek_many(keys)
 
-    def _get_many(self, keys: Sequence[bytes]) -> list[V | None]:
+    def peek_many(self, keys: Sequence[bytes]) -> list[V | None]:
+        """The same, of keys whose use is noted already."""
         young = self._young
         missing = list(filterfalse(young.__contains__, keys))
         if missing:
@@ -108,7 +124,7 @@ class ValueTable(Generic[V]):
     def get(self, key: bytes) -> V | None:
         """The value, or None where absent."""
         self._uses.note_one(key)
-        return self._get_many((key,))[0]
+        return self.peek_many((key,))[0]
 
     def put(self, key: bytes, value: V | None) -> None:
         """Set a value; None deletes."""
@@ -179,6 +195,14 @@ class ValueTable(Generic[V]):
         """What these keys are called in the task's store."""
         prefix, bins = self._prefix, _BINS
         return [bins[crc32(full) & 0xFF] + full for full in map(prefix.__add__, keys)]
+
+    def has(self, store_key: bytes) -> bool:
+        """Whether an entry of this table is called so in the task's store."""
+        return store_key.startswith(self._prefix, 1)
+
+    def name_of(self, store_key: bytes) -> bytes:
+        """Inverse of :meth:`store_keys`, for one of its entries."""
+        return store_key[1 + _TABLE_BYTES :]
 
     def uncached(self, keys: Sequence[bytes]) -> list[bytes]:
         """Which of these would be read from the store, each once, in their order."""
