@@ -199,8 +199,8 @@ class ListTable(Generic[R, N]):
         """Chunks of lists that are not short, by their place; those that are gone, too."""
         owned = {at: self.chunk_keys(keys[at], head) for at, head in enumerate(heads) if not head.short}
         wanted = list(chain.from_iterable(owned.values()))
-        found = iter(self.chunks.get_many(wanted) if wanted else ())
-        return {at: [(name, next(found) or []) for name in names] for at, names in owned.items()}
+        found = dict(zip(wanted, self.chunks.get_many(wanted) if wanted else (), strict=True))
+        return {at: [(name, found[name] or []) for name in names] for at, names in owned.items()}
 
     def _appended(self, key: bytes, head: ListHead[R, N], rows: Sequence[R], note: N | None) -> ListHead[R, N]:
         """The head after an append, whose chunks are put."""
