@@ -84,7 +84,9 @@ class Compose:
         """What the coordinator says, by its published port; None while it does not answer."""
         try:
             address = self("port", "coordinator", "7070").strip()
-            with urllib.request.urlopen(f"http://{address}/topology", timeout=2) as answer:
+            token = self("exec", "-T", "coordinator", "cat", "/run/towpath/token").strip()
+            request = urllib.request.Request(f"http://{address}/topology", headers={"Authorization": f"Bearer {token}"})
+            with urllib.request.urlopen(request, timeout=2) as answer:
                 return json.loads(answer.read())
         except (AssertionError, OSError):
             return None

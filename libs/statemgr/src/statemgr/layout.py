@@ -43,6 +43,9 @@ HOT_KEY = b"\x02"
 """Store key of the hot set: the store keys most used lately, hottest first."""
 
 
+REPLICA_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+"""What a replica may be called: its name is a directory, and part of transactional ids and URLs."""
+
 SECONDARY_DIRECTORY = ".secondary"
 """Under a replica's directory: private files of those who read its stores while they are in use."""
 

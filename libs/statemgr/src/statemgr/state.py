@@ -152,6 +152,15 @@ class TaskState:
         """Entries changed since the last apply, over all tables; the runtime commits before they become too many."""
         return sum(table.dirty_entries for table in self._every)
 
+    @property
+    def cached_entries(self) -> int:
+        """Entries in memory, clean and dirty, over all tables."""
+        return sum(table.cached_entries for table in self._tables.values())
+
+    def reads(self) -> dict[str, tuple[int, int]]:
+        """Of each table: keys whose values were asked for so far, and how many of them the store was asked for."""
+        return {name: (table.asked, table.read) for name, table in self._tables.items()}
+
     def changes(self) -> list[Entry]:
         """Changelog key and value (None: tombstone) of every entry changed since the last apply, one per key (R22).
 

@@ -64,6 +64,10 @@ class ValueTable(Generic[V]):
 
     Values belong to the table once they are put: change a copy and put it, not the object that a get returned.
     Made by :class:`TaskState`.
+
+    Attributes:
+        asked: keys whose values were asked for so far, one that occurs twice in a batch counted twice.
+        read: how many of them the store was asked for; the others were cached.
     """
 
     def __init__(self, spec: TableSpec[V], store: Store, cache_entries: int) -> None:
@@ -76,6 +80,8 @@ class ValueTable(Generic[V]):
         self._dirty: dict[bytes, V | None] = {}
         self._sent: dict[bytes, V | None] = {}  # handed out by changes(), not applied yet
         self._uses = KeyUses(self._generation // 2)
+        self.asked = 0
+        self.read = 0
 
     @property
     def dirty_entries(self) -> int:
@@ -101,6 +107,7 @@ class ValueTable(Generic[V]):
     def peek_many(self, keys: Sequence[bytes]) -> list[V | None]:
         """The same, of keys whose use is noted already."""
         young = self._young
+        self.asked += len(keys)
         missing = list(filterfalse(young.__contains__, keys))
         if missing:
             self._load(missing)
@@ -246,6 +253,7 @@ class ValueTable(Generic[V]):
             young.update(zip(known, map(old.__getitem__, known), strict=True))
             keys = list(filterfalse(old.__contains__, keys))
         if keys:
+            self.read += len(keys)
             young.update(zip(keys, self._read(keys), strict=True))
 
     def _read(self, keys: list[bytes]) -> list[V | None]:
