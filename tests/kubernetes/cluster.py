@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,17 @@ class Cluster:
         if moved["kind"] == "Namespace":
             moved["metadata"]["name"] = self.namespace
         return moved
+
+
+@contextlib.contextmanager
+def namespace() -> Iterator[Cluster]:
+    """A namespace that is gone in the end."""
+    made = Cluster()
+    try:
+        made.prepare()
+        yield made
+    finally:
+        made.close()
 
 
 def _run(*arguments: str, given: str | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kubernetes.cluster import Cluster, cluster_missing
+from tests.kubernetes.cluster import Cluster, cluster_missing, namespace
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -18,15 +18,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.kubernetes)
 
 
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    """A namespace of its own in the cluster; all that is in it goes at the end."""
+@pytest.fixture(scope="session")
+def kubectl() -> None:
+    """A kubectl that is new enough, and an API server."""
     missing = cluster_missing(os.environ)
     if missing is not None:
         pytest.skip(missing)
-    made = Cluster()
-    try:
-        made.prepare()
+
+
+@pytest.fixture
+def cluster(kubectl: None) -> Iterator[Cluster]:
+    """A namespace of its own in the cluster; all that is in it goes at the end."""
+    with namespace() as made:
         yield made
-    finally:
-        made.close()
+
+
+@pytest.fixture(scope="module")
+def shared_cluster(kubectl: None) -> Iterator[Cluster]:
+    """The same for all tests of a module."""
+    with namespace() as made:
+        yield made

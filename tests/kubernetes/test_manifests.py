@@ -56,7 +56,7 @@ def test_an_overlay_is_rendered_checked_and_applied_and_its_pods_are_admitted(cl
         cluster("rollout", "status", "statefulset/count", "--timeout=30s")
 
 
-def test_every_stage_is_its_own_set_under_its_own_name(cluster: Cluster) -> None:
+def test_every_stage_is_its_own_set_under_its_own_name(kubectl: None) -> None:
     objects = render(DEPLOY / "key-count")
     for stage in ("source", "count"):
         made = named(objects, "StatefulSet", stage)
@@ -73,7 +73,7 @@ def test_every_stage_is_its_own_set_under_its_own_name(cluster: Cluster) -> None
     assert named(objects, "StatefulSet", "count")["spec"]["volumeClaimTemplates"]
 
 
-def test_settings_reach_every_container_and_a_changed_one_restarts_it(cluster: Cluster) -> None:
+def test_settings_reach_every_container_and_a_changed_one_restarts_it(kubectl: None) -> None:
     production = render(DEPLOY / "overlays/production")
     (settings,) = (document for document in production if document["kind"] == "ConfigMap")
     assert settings["data"]["TOWPATH_KAFKA_CONFIG"] == "/etc/towpath/kafka.properties"
@@ -86,7 +86,7 @@ def test_settings_reach_every_container_and_a_changed_one_restarts_it(cluster: C
             assert container["envFrom"] == [{"configMapRef": {"name": name}}]
 
 
-def test_probes_of_a_secured_application_fit_it(cluster: Cluster) -> None:
+def test_probes_of_a_secured_application_fit_it(kubectl: None) -> None:
     production = render(DEPLOY / "overlays/production")
     pods = [pod_of(named(production, "StatefulSet", "count")), pod_of(named(production, "Deployment", "coordinator"))]
     for pod in pods:

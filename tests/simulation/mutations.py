@@ -54,7 +54,7 @@ SLOWLY = Flavour({**MOVES, **SLOW_HOLDERS}, Strategy.LAZY)
 CRASHING = Flavour(CRASHES)
 STANDING_STILL = Flavour(ZOMBIES)
 LATE_MARKERS = Flavour(MOVES, Strategy.RESTART, records=160, marker_lag_s=0.3)
-WINDOWS_LAZILY = Flavour({**MOVES, **SLOW_HOLDERS}, Strategy.LAZY, records=160, windows=True)
+WINDOWS_LAZILY = Flavour({**MOVES, **SLOW_HOLDERS}, Strategy.LAZY, records=200, strikes=14, windows=True)
 
 
 @dataclass(frozen=True)
@@ -197,9 +197,6 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "windows close before rows that wait", patch(Gate, "ready", window_faults.never_ready), 50, WINDOWS_LAZILY
-    ),
-    Mutation(
-        "windows of rows that wait hold nothing", patch(Gate, "held", window_faults.nothing_held), 50, WINDOWS_LAZILY
     ),
     Mutation(
         "rows that waited are judged when they go on",

@@ -105,6 +105,7 @@ class Flavour:
         often: kinds that happen with other weights than usual.
         strategy: how state travels, in all of the run; None: whatever comes.
         records: number of input records; None: 20 to 70.
+        strikes: number of strikes; None: 1 to 9.
         marker_lag_s: see :class:`Schedule`; None: whatever comes.
         further: whether the kinds of :data:`~tests.simulation.kinds.FURTHER` come, too.
         windows: whether the case of event time runs, and not that of counts.
@@ -113,6 +114,7 @@ class Flavour:
     often: Mapping[Kind, float] = field(default_factory=dict)
     strategy: Strategy | None = None
     records: int | None = None
+    strikes: int | None = None
     marker_lag_s: float | None = None
     further: bool = False
     windows: bool = False
@@ -130,8 +132,8 @@ PLANNED_MOVES = Flavour({kind: 0 for kind in WEIGHTS if kind not in PLANNED}, re
 TURNS = (ANY, ANY, ANY, ANY, ANY_WINDOWS, ANY, ANY, ANY, ANY_WINDOWS, PLANNED_MOVES)
 """What seeds have, in turns. By chance one in a hundred would have nothing but planned moves."""
 
-WINDOWS = ((10, 10), (40, 40), (60, 20), (5_000, 5_000))
-"""Size and slide; event time goes on by some 200 ms, and by 1,000 at the end: the last ones do not close."""
+WINDOWS = ((20, 20), (60, 20), (150, 150), (2_000, 1_000))
+"""Size and slide; event time goes on by some 300 ms, and by 1,000 at the end: some of the last ones stay open."""
 
 
 def scheduled(seed: int) -> Schedule:
@@ -147,7 +149,7 @@ def plan(seed: int, flavour: Flavour = ANY) -> Schedule:
     load_s = 1.5 + rng.random() * 2.5
     calm_s = load_s + rng.random() * 1.5
     stormy = rng.random() < 0.4
-    strikes = _strikes(choice, partitions, calm_s)
+    strikes = _strikes(choice, partitions, calm_s, flavour.strikes)
     further = _further(seed, partitions, strikes, calm_s) if flavour.further else []
     busy_s = [strike.at_s for strike in strikes]
     return Schedule(
@@ -210,9 +212,9 @@ def _weather(rng: random.Random) -> Weather:
     )
 
 
-def _strikes(choice: _Choice, partitions: int, until_s: float) -> list[Strike]:
+def _strikes(choice: _Choice, partitions: int, until_s: float, wanted: int | None) -> list[Strike]:
     rng = choice.rng
-    number = rng.randint(1, 9)
+    number = wanted or rng.randint(1, 9)
     moments = sorted(BEGIN_S + rng.random() * (until_s - BEGIN_S) for _ in range(number))
     if rng.random() < 0.5:  # bunched: what interrupts what is under way comes soon after it
         moments = sorted(moments[0] + rng.random() * 0.6 for _ in moments)

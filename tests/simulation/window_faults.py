@@ -40,11 +40,6 @@ def never_ready(self: Gate, partition: int) -> bool:
     return False
 
 
-def nothing_held(self: Gate, partition: int) -> int | None:
-    """Rows that wait hold nothing."""
-    return None
-
-
 _leave = Gate.leave
 
 

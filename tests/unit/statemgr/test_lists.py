@@ -135,6 +135,16 @@ def test_an_append_reads_no_chunk():
     assert log.lists.chunks.cached_entries <= 1
 
 
+def test_chunks_count_among_what_was_asked_for_and_is_in_memory():
+    log = Log().append(20)
+    log.state.discard()
+    before = log.state.reads()["waiting"]
+    log.lists.get_many([b"k"])
+    asked, read = log.state.reads()["waiting"]
+    assert (asked - before[0], read - before[1]) == (3, 3)
+    assert log.state.cached_entries == 3
+
+
 def test_replaced_and_deleted_lists_leave_tombstones_for_all_of_their_entries():
     log = Log().append(40)
     before = set(log.stored())

@@ -155,11 +155,18 @@ class TaskState:
     @property
     def cached_entries(self) -> int:
         """Entries in memory, clean and dirty, over all tables."""
-        return sum(table.cached_entries for table in self._tables.values())
+        return sum(table.cached_entries for table in self._every)
 
     def reads(self) -> dict[str, tuple[int, int]]:
-        """Of each table: keys whose values were asked for so far, and how many of them the store was asked for."""
-        return {name: (table.asked, table.read) for name, table in self._tables.items()}
+        """Of each table: keys whose values were asked for so far, and how many of them the store was asked for.
+
+        Of lists those of their chunks, too.
+        """
+        found = {name: (table.asked, table.read) for name, table in self._tables.items()}
+        for name, lists in self._lists.items():
+            asked, read = found[name]
+            found[name] = asked + lists.chunks.asked, read + lists.chunks.read
+        return found
 
     def changes(self) -> list[Entry]:
         """Changelog key and value (None: tombstone) of every entry changed since the last apply, one per key (R22).

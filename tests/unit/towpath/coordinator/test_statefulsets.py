@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes import config
+from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import MaxRetryError
 
@@ -71,6 +71,14 @@ def test_an_error_has_cause_and_remedy_in_one_line(error: Exception, said: str) 
         sets.read(STAGE)
     assert said in str(found.value)
     assert "\n" not in str(found.value)
+
+
+def test_an_api_that_is_not_there_is_named() -> None:
+    configuration = client.Configuration()
+    configuration.host, configuration.retries = "https://127.0.0.1:1", 0
+    sets = StatefulSets(client.AppsV1Api(client.ApiClient(configuration)), "shop", "{stage}")
+    with pytest.raises(PlatformError, match="can't be reached"):
+        sets.read(STAGE)
 
 
 @pytest.fixture
