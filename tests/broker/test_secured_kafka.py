@@ -49,7 +49,7 @@ RIGHTS = {
     "topics": together(
         topic(SOURCE, f"CREATE {LOOK_AT}"), topic(SINK, f"CREATE {LOOK_AT}"), topics(f"{APP}.", f"CREATE {LOOK_AT}")
     ),
-    "spark": together(topic(SOURCE, f"READ {LOOK_AT}"), topic("q2", LOOK_AT), group("spark-kafka-")),
+    "spark": together(topic(SOURCE, f"READ {LOOK_AT}"), topic("q0", LOOK_AT), group("spark-kafka-")),
     "load": together(topic(SOURCE, f"READ WRITE {LOOK_AT}"), topic(SINK, f"READ {LOOK_AT}"), group("spark-kafka-")),
 }
 """As docs/security.md has them; a pod's state manager goes by the file of its stage."""
@@ -168,8 +168,8 @@ def test_all_clients_work_with_just_the_rights_of_the_docs_and_no_secret_is_told
     assert (stranger.returncode, "TOWPATH_TOKEN_FILE" in stranger.stderr) == (2, True)
 
     spark = ("--engine", "spark", "--batch", "--print", "--master", "local[1]", *place.kafka("spark"))
-    rows = [json.loads(line) for line in place.ok("towpath.cli", "run", "queries.q2", *spark).splitlines()]
-    assert {row["topic"] for row in rows} == {"q2"}
+    rows = [json.loads(line) for line in place.ok("towpath.cli", "run", "queries.q0", *spark).splitlines()]
+    assert {row["topic"] for row in rows} == {"q0"}
 
     checked = ("verify", "key_count", "--sink-topic", SINK, "--json", *place.kafka("load"))
     verdict = json.loads(place.ok("towpath-load", *checked).splitlines()[-1])

@@ -1,3 +1,4 @@
+# ruff: noqa: SLF001 - codes of errors that arise in the client itself begin with an underscore
 """Queries and administration requests: repeated until a deadline, errors named once for all of them."""
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ REFRESH_S = 1.0
 MIN_REQUEST_S = 0.05
 """Shortest time-out handed to the client; below it the request would end before the broker can answer."""
 
+_TURNED_AWAY = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
+
 _ASKING = {"enable.auto.commit": False, "isolation.level": "read_committed"}
 """A read_committed consumer asks for stable offsets only."""
 
@@ -61,8 +64,10 @@ class Requests:
 
     def __init__(self, settings: Mapping[str, Any], bootstrap: str) -> None:
         self._settings = dict(settings)
-        self.client = AdminClient(dict(settings))
+        heard: dict[str, Any] = {**settings, "error_cb": self._on_error}
+        self.client = AdminClient(heard)
         self.bootstrap = bootstrap
+        self._turned_away: KafkaError | None = None
 
     def repeat(self, what: str, timeout_s: float, request: Callable[[float], T]) -> T:
         """Try until the deadline; ``request`` gets the seconds that are left.
@@ -83,9 +88,17 @@ class Requests:
                     raise named(what, error.args[0], self.bootstrap) from error
                 cause = error
             if deadline - time.monotonic() <= PAUSE_S:
+                self.client.poll(0)
+                if self._turned_away is not None:
+                    raise named(what, self._turned_away, self.bootstrap) from cause
                 raise unavailable(what, timeout_s, self.bootstrap, cause) from cause
             self._refresh(deadline)
             time.sleep(PAUSE_S)
+
+    def _on_error(self, error: KafkaError) -> None:
+        """Remember why no broker talks to this client: its requests themselves only say that time has passed."""
+        if error.code() in _TURNED_AWAY:
+            self._turned_away = error
 
     def _refresh(self, deadline: float) -> None:
         """Renew the client's metadata: it repeats requests with an old leader epoch or controller for ever."""
