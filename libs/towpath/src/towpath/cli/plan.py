@@ -12,7 +12,7 @@ from towpath.cli.spark import SERVICES, SPARK, EngineOption, check_engine, plan_
 
 def plan(
     query: QueryArgument,
-    form: Annotated[str, typer.Option("--format", help="text, json, mermaid or svg")] = "text",
+    form: Annotated[str, typer.Option("--format", help="text, json, mermaid, svg or compose")] = "text",
     set_: SetOption = None,
     engine: EngineOption = SERVICES,
 ) -> None:
@@ -21,6 +21,7 @@ def plan(
     Example: towpath plan queries.key_count --format svg > plan.svg
     """
     from towpath.errors import SettingsError
+    from towpath.query.compose import render_compose
     from towpath.query.loading import load_query
     from towpath.query.render import render_json, render_mermaid, render_text
     from towpath.query.svg import render_svg
@@ -29,7 +30,13 @@ def plan(
     if engine == SPARK:
         typer.echo(plan_on_spark(query, parse_pairs(set_, "--set"), form))
         return
-    renderers = {"text": render_text, "json": render_json, "mermaid": render_mermaid, "svg": render_svg}
+    renderers = {
+        "text": render_text,
+        "json": render_json,
+        "mermaid": render_mermaid,
+        "svg": render_svg,
+        "compose": lambda plan: render_compose(plan, query),
+    }
     if form not in renderers:
         raise SettingsError(f"--format {form}: expected one of {', '.join(renderers)}")
     typer.echo(renderers[form](load_query(query, parse_pairs(set_, "--set"))))

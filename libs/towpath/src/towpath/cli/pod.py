@@ -13,6 +13,7 @@ from towpath.cli.options import (
     DEFAULT_BOOTSTRAP,
     BootstrapOption,
     KafkaConfigOption,
+    PlansOption,
     QueryArgument,
     SetOption,
     StateDirOption,
@@ -54,6 +55,7 @@ def pod(
     ] = GRACE_S,
     kafka_config: KafkaConfigOption = None,
     set_: SetOption = None,
+    plans: PlansOption = None,
     die_with_parent: Annotated[bool, typer.Option(help="Stop when the parent process dies", hidden=True)] = False,
 ) -> None:
     """Run one replica with its state manager until SIGTERM; it then hands over its tasks and exits.
@@ -79,5 +81,6 @@ def pod(
         kafka_config=kafka_config,
         grace_s=max(grace - MARGIN_S, MARGIN_S),
         further=tuple(context.args),
+        plans=plans,
     )
     raise typer.Exit(run_pod(settings))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import structlog
 
 from statemgr.clock import SystemClock
@@ -13,8 +15,7 @@ from towpath.coordinator.http import application
 from towpath.coordinator.settings import CoordinatorSettings
 from towpath.coordinator.topics import await_topics
 from towpath.errors import SettingsError, TowpathError
-from towpath.query.loading import load_query
-from towpath.query.plan import QueryPlan
+from towpath.outline import Outline, find_outline
 from towpath.stage.connect import connect
 from towpath.stage.exits import EXIT_OK, EXIT_STOPPED, survive
 from towpath.stage.health import HttpServer
@@ -37,16 +38,16 @@ def run_coordinator(settings: CoordinatorSettings) -> int:
         Exit status: 0 after SIGTERM or SIGINT, 1 when an operator's decision is needed, 70 after a crash.
 
     Raises:
-        QueryError: the query can't be loaded.
-        SettingsError: the properties file or the HTTP address is wrong.
+        SettingsError: the query can't be loaded, or the properties file or the HTTP address is wrong.
     """
-    plan = load_query(settings.query, settings.query_settings)
+    pairs = [f"{name}={json.dumps(value)}" for name, value in settings.query_settings.items()]
+    plan = find_outline(settings.query, pairs, settings.plans)
     configure_logging(app=plan.app, coordinator=settings.name)
     signals = StopSignals()
     return survive(lambda: _run(plan, settings, signals), signals.event.wait)
 
 
-def _run(plan: QueryPlan, settings: CoordinatorSettings, signals: StopSignals) -> int:
+def _run(plan: Outline, settings: CoordinatorSettings, signals: StopSignals) -> int:
     kafka = connect(settings.bootstrap, settings.kafka_config)
     try:
         signals.at_work_on = lambda: "waiting for broker and topics"
@@ -62,9 +63,7 @@ def _run(plan: QueryPlan, settings: CoordinatorSettings, signals: StopSignals) -
     return EXIT_OK
 
 
-def _find_stages(
-    plan: QueryPlan, settings: CoordinatorSettings, kafka: Kafka, signals: StopSignals
-) -> list[StageFacts]:
+def _find_stages(plan: Outline, settings: CoordinatorSettings, kafka: Kafka, signals: StopSignals) -> list[StageFacts]:
     admin = kafka.admin()
     try:
         return await_topics(
@@ -80,7 +79,7 @@ def _find_stages(
 
 
 def _serve(
-    plan: QueryPlan, stages: list[StageFacts], settings: CoordinatorSettings, kafka: Kafka, signals: StopSignals
+    plan: Outline, stages: list[StageFacts], settings: CoordinatorSettings, kafka: Kafka, signals: StopSignals
 ) -> None:
     clock = SystemClock()
     coordinator = Coordinator(plan.app, stages, kafka, clock, name=settings.name, limits=settings.limits)
