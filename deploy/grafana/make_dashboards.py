@@ -159,9 +159,7 @@ PIPELINE = Dashboard(
             ),
             Panel(
                 "Ownership lost",
-                {
-                    "{{replica}}": f"sum by (stage, replica) (increase(towpath_producer_lost_total{{{REPLICA}}}[{RATE}]))"
-                },
+                {"{{replica}}": increase("towpath_producer_lost_total", REPLICA, "stage, replica")},
                 about="Fences and other losses of the producer. Again and again: two processes have the same name.",
             ),
         ],
@@ -215,7 +213,7 @@ COORDINATOR = Dashboard(
             Panel(
                 "Fences",
                 {"{{stage}}": increase("towpath_fences_total", STAGE, "stage")},
-                about="Replicas whose transactions were ended for them: the dead, and those that did not let go in time.",
+                about="Replicas whose transactions were ended: dead ones, and those that did not let go in time.",
             ),
             Panel(
                 "Time that a fence took",

@@ -1,8 +1,8 @@
 """What a process that computes no rows knows of a query: its stages, what they read, and which of them keep state.
 
-It is a part of what ``towpath plan QUERY --format json`` prints. The coordinator and the supervisor of a pod get it from
-a file, or from that command as a process of its own: they live long, and would hold the runtime's memory all the time.
-So they also run where Polars is not installed.
+It is a part of what ``towpath plan QUERY --format json`` prints. The coordinator and a pod's supervisor get it from a
+file, or from that command as a process of its own: they live long, and would hold the runtime's memory all the time. So
+they also run where Polars is not installed.
 """
 
 from __future__ import annotations
