@@ -1,4 +1,4 @@
-"""Containers in trouble: killed, restarted, without a broker, all gone and back, without room on a disk. Several minutes."""
+"""Containers in trouble: killed, restarted, without a broker, all gone and back, without room on a disk."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_a_query_that_can_not_be_loaded_is_one_line() -> None:
 @pytest.mark.slow
 def test_without_polars_the_coordinator_runs_and_says_which_plan_is_missing(plans: Path) -> None:
     assert without_polars("import towpath.coordinator.service, towpath.launch.run_pod, towpath.cli") == ""
-    find = f"from pathlib import Path; from towpath.outline import find_outline; find_outline('%s', (), Path({str(plans)!r}))"
+    find = f"import pathlib, towpath.outline as o; o.find_outline('%s', (), pathlib.Path({str(plans)!r}))"
     assert without_polars(find % QUERY) == ""
     said = without_polars(find % "my.query")
     assert (
