@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from tests.compose.conftest import Projects
 from tests.harness.compose import ROOT, SETTLE_LIMIT_S, Compose, docker, image_missing, kill_process, text_of
 from tests.harness.dashboards import alert_queries, panel_queries
+from tests.harness.documented import command, commands
 from tests.harness.waiting import wait_for
 
 EVENTS_PER_S = 1000
@@ -31,23 +31,23 @@ def compose(projects: Projects) -> Compose:
     return projects(RATE=EVENTS_PER_S, DURATION=f"{SECONDS}s")
 
 
-def documented(pattern: str) -> str:
-    """The one command of the quick start that fits."""
-    text = (ROOT / "docs" / "quickstart.md").read_text()
-    (found,) = {line.partition("  #")[0].strip() for line in re.findall(rf"^{pattern}.*$", text, re.MULTILINE)}
-    return found
+def documented(beginning: str) -> str:
+    """The command of the quick start that begins so."""
+    return command("docs/quickstart.md", f"docker compose {beginning}")
 
 
 def test_outputs_equal_the_oracle_although_counters_come_and_go_and_one_is_killed(compose: Compose) -> None:
     begin_s = time.monotonic()
-    compose.shell(documented("docker compose up -d --wait"))
+    compose.shell(documented("up -d --wait"))
     print(f"up and healthy after {time.monotonic() - begin_s:.0f} s")
     if image_missing(PROMETHEUS) is None:
         compose("up", "-d", "--no-deps", "prometheus")
     compose.await_settled("count", 1)
 
-    compose.shell(documented("docker compose up -d --scale count=3"))
+    compose.shell(documented("up -d --scale count=3"))
     compose.await_settled("count", 3)
+    assert "count/7" in compose.shell(documented("exec coordinator towpath tasks"))
+    assert "count/" in compose.shell(documented("exec coordinator towpath migrations"))
     victim = compose.containers("count")[0]
     kill_process(victim, "towpath.cli stage")
     wait_for(
@@ -58,14 +58,15 @@ def test_outputs_equal_the_oracle_although_counters_come_and_go_and_one_is_kille
     )
     compose.await_settled("count", 3)
     before_s = time.time()
-    compose.shell(documented("docker compose up -d --scale count=1"))
+    compose.shell(documented("up -d --scale count=1"))
     compose.await_settled("count", 1)
 
     assert compose.exit_codes("count", before_s) == ["0", "0"], compose.logs()
     assert compose("ps", "-q", "load").strip(), "the load was over before the last change: make it longer"
+    compose.shell(documented("wait"))
     compose.await_exit("load")
     compose.await_exit("latency")
-    outputs = json.loads(compose.shell(documented("docker compose run --rm verify")).strip().splitlines()[0])["outputs"]
+    outputs = json.loads(compose.shell(documented("run --rm verify")).strip().splitlines()[0])["outputs"]
     assert outputs["input_events"] == EVENTS_PER_S * SECONDS
     assert outputs["mismatches"] == 0
 
@@ -73,7 +74,7 @@ def test_outputs_equal_the_oracle_although_counters_come_and_go_and_one_is_kille
 def test_the_report_can_be_taken_out(compose: Compose, tmp_path: Path) -> None:
     compose("cp", "latency:/data/latency/summary.json", str(tmp_path))
     print((tmp_path / "summary.json").read_text())
-    compose.shell(documented("docker compose cp latency:").replace(" .", f" {tmp_path}"))
+    compose.shell(documented("cp latency:"), tmp_path)
     assert "<html" in (tmp_path / "report.html").read_text()
 
 
@@ -125,6 +126,11 @@ def test_containers_stop_cleanly_within_their_grace_period(compose: Compose) -> 
     assert time.monotonic() - begin_s < 60, "nobody is there to take over: they need not wait"
     states = compose("ps", "-a", "--format", "{{.Service}} {{.ExitCode}}", *services)
     assert sorted(states.split()) == sorted([part for service in services for part in (service, "0")])
+
+
+def test_everything_that_the_quick_start_tells_to_type_was_run(compose: Compose) -> None:
+    compose.shell(documented("down"))
+    assert compose.typed == set(commands("docs/quickstart.md", "docker compose"))
 
 
 @pytest.mark.parametrize("query", [path.stem for path in (ROOT / "deploy" / "compose").glob("queries.*.yml")])

@@ -65,11 +65,14 @@ class Compose:
     Args:
         files: further files, whose paths are relative to the repository.
         settings: those of ``.env.example``.
+
+    Attributes:
+        typed: command lines of the documentation that were run.
     """
 
     def __init__(self, files: Sequence[str] = (), **settings: str | int) -> None:
         self.project = f"towpath-test-{uuid.uuid4().hex[:8]}"
-        self.files = ("docker-compose.yml", *files)
+        self.typed: set[str] = set()
         ports: list[int] = []
         for _ in range(4):
             ports.append(free_port(ports))
@@ -79,7 +82,7 @@ class Compose:
         self.environment = {
             **os.environ,
             "COMPOSE_PROJECT_NAME": self.project,
-            "COMPOSE_FILE": ":".join(self.files),
+            "COMPOSE_FILE": ":".join(str(ROOT / file) for file in ("docker-compose.yml", *files)),
             **{name: str(value) for name, value in given.items()},
         }
 
@@ -88,11 +91,12 @@ class Compose:
         """Kafka's address from outside."""
         return f"127.0.0.1:{self.ports['KAFKA_PORT']}"
 
-    def shell(self, command: str) -> str:
+    def shell(self, command: str, directory: Path = ROOT) -> str:
         """Run a command line as it stands in the documentation, and give its standard output."""
+        self.typed.add(command)
         done = subprocess.run(
             ("bash", "-c", command),
-            cwd=ROOT,
+            cwd=directory,
             env=self.environment,
             capture_output=True,
             text=True,
