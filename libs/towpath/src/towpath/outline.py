@@ -100,6 +100,4 @@ def _decoded(text: str | bytes, origin: str) -> Outline:
     try:
         return msgspec.json.decode(text, type=Outline)
     except msgspec.DecodeError as error:
-        raise SettingsError(
-            f"{origin} gives no plan: {error}; expected what towpath plan --format json prints"
-        ) from error
+        raise SettingsError(f"{origin}: {error}; expected what towpath plan --format json prints") from error

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from towpath.cli.options import QueryArgument, SetOption, parse_pairs
 from towpath.cli.spark import SERVICES, SPARK, EngineOption, check_engine, plan_on_spark
+
+if TYPE_CHECKING:
+    from towpath.query.plan import QueryPlan
 
 
 def plan(
@@ -30,12 +34,12 @@ def plan(
     if engine == SPARK:
         typer.echo(plan_on_spark(query, parse_pairs(set_, "--set"), form))
         return
-    renderers = {
+    renderers: dict[str, Callable[[QueryPlan], str]] = {
         "text": render_text,
         "json": render_json,
         "mermaid": render_mermaid,
         "svg": render_svg,
-        "compose": lambda plan: render_compose(plan, query),
+        "compose": lambda found: render_compose(found, query),
     }
     if form not in renderers:
         raise SettingsError(f"--format {form}: expected one of {', '.join(renderers)}")
