@@ -1,8 +1,8 @@
-"""Removes from a container's environment what nothing in it uses: slim.py ENVIRONMENT.
+"""Removes from a container's environment what nothing in it uses: slim.py ENVIRONMENT [PATTERN…].
 
-Tests, what is there for compilers and type checkers, symbol tables of native libraries; and of Spark and Arrow the
-parts that no job here needs. Patterns are relative to ``site-packages``. A package that is not installed is no error;
-a pattern that fits nothing although its package is there has become wrong, and is.
+Tests, what is there for compilers and type checkers, symbol tables of native libraries; and of Spark, Arrow and NumPy
+the parts that no process here needs. Patterns are relative to ``site-packages``. A package that is not installed is no
+error; a pattern that fits nothing although its package is there has become wrong, and is.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 TESTS = ("tests", "testdata")
@@ -18,6 +18,13 @@ TESTS = ("tests", "testdata")
 
 FOR_BUILDING = frozenset({".a", ".c", ".cpp", ".h", ".hpp", ".pxd", ".pxi", ".pyi", ".pyx"})
 """Suffixes of files that compilers and type checkers read."""
+
+NUMPY = (
+    "numpy/_core/_*_tests.*.so",
+    "numpy/_core/_simd.*.so",  # tests of its own
+    "numpy/distutils",  # building
+    "numpy/f2py",
+)
 
 ARROW = (
     "pyarrow/include",  # headers
@@ -53,21 +60,41 @@ SPARK = (
     *(f"pyspark/jars/netty-*-{system}-*.jar" for system in ("osx", "windows")),
 )
 
+WITH_SYMBOLS = (
+    "_polars_runtime_32/*.so",
+    "cryptography/**/*.so",
+    "fastavro/*.so",
+    "fontTools/**/*.so",
+    "pyarrow/*.so*",
+    "rocksdict/*.so",
+)
+"""Native libraries with large symbol tables. Not those of wheels with a directory ``….libs``: these were changed after
+linking, and what ``strip`` makes of such a file can't be loaded."""
 
-def main(environment: str) -> None:
+LEXERS = "pygments/lexers/**/*.py*"
+"""For the colours of programs, of which a command line shows none."""
+
+LEXERS_KEPT = ("__init__", "_mapping", "python", "special")
+
+
+def main(environment: str, *more: str) -> None:
     """Make an environment smaller, and say by how much.
+
+    Args:
+        environment: its directory.
+        more: patterns of what this one does not need.
 
     Raises:
         SystemExit: a pattern fits nothing any more.
     """
     packages = site_packages(Path(environment))
     before = size_of(packages)
-    for path in unused(packages):
+    for path in unused(packages, more):
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-    strip(libraries(packages))
+    strip(packages)
     sys.stdout.write(f"{packages}: {before >> 20} MiB, now {size_of(packages) >> 20}\n")
 
 
@@ -77,40 +104,37 @@ def site_packages(environment: Path) -> Path:
     return found
 
 
-def unused(packages: Path) -> Iterator[Path]:
+def unused(packages: Path, more: Sequence[str] = ()) -> Iterator[Path]:
     """Files and directories that are not needed.
 
     Raises:
         SystemExit: a pattern fits nothing although its package is there.
     """
-    for pattern in (*ARROW, *SPARK):
-        if (packages / pattern.partition("/")[0]).is_dir():
-            yield from fitting(packages, pattern)
+    for pattern in (*NUMPY, *ARROW, *SPARK, *more):
+        yield from fitting(packages, pattern)
+    yield from (path for path in fitting(packages, LEXERS) if path.stem.partition(".")[0] not in LEXERS_KEPT)
     for path in sorted(packages.rglob("*")):
         if path.name in TESTS if path.is_dir() else path.suffix in FOR_BUILDING:
             yield path
 
 
 def fitting(packages: Path, pattern: str) -> list[Path]:
-    """What fits a pattern.
+    """What fits a pattern; nothing where its package is not installed.
 
     Raises:
-        SystemExit: nothing does.
+        SystemExit: the package is there, and nothing fits.
     """
     found = sorted(packages.glob(pattern))
-    if not found:
+    if not found and (packages / pattern.partition("/")[0]).is_dir():
         raise SystemExit(f"error: nothing in {packages} fits {pattern}: correct the patterns in {__file__}")
     return found
 
 
-def libraries(packages: Path) -> Iterator[Path]:
-    """Native libraries."""
-    return (path for path in packages.rglob("*.so*") if path.is_file() and not path.is_symlink())
-
-
-def strip(paths: Iterable[Path]) -> None:
+def strip(packages: Path) -> None:
     """Remove symbol tables and debugging information, which loading a library does not need."""
-    subprocess.run(["strip", "--strip-unneeded", *map(str, paths)], check=True)  # noqa: S603, S607
+    for pattern in WITH_SYMBOLS:
+        for path in fitting(packages, pattern):
+            subprocess.run(["strip", "--strip-unneeded", str(path)], check=True)  # noqa: S603, S607
 
 
 def size_of(directory: Path) -> int:

@@ -22,8 +22,8 @@ def plans(tmp_path: Path) -> Path:
 
 
 def without_polars(code: str) -> str:
-    """Standard error of a program where Polars is not installed."""
-    program = f"import sys; sys.modules['polars'] = None; {code}"
+    """Standard error of a program where neither Polars nor NumPy is installed."""
+    program = f"import sys; sys.modules['polars'] = sys.modules['numpy'] = None; {code}"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False).stderr
 
 
@@ -65,6 +65,9 @@ def test_a_query_that_can_not_be_loaded_is_one_line() -> None:
 @pytest.mark.slow
 def test_without_polars_the_coordinator_runs_and_says_which_plan_is_missing(plans: Path) -> None:
     assert without_polars("import towpath.coordinator.service, towpath.launch.run_pod, towpath.cli") == ""
+    clients = "k.producer(transactional_id='t', name='p'), k.consumer(read_committed=True, name='c')"
+    kafka = "from statemgr.kafka.confluent import ConfluentKafka as K; k = K('127.0.0.1:1')"
+    assert without_polars(f"import os; os.environ['TOWPATH_NATIVE'] = 'off'; {kafka}; {clients}") == ""
     find = f"import pathlib, towpath.outline as o; o.find_outline('%s', (), pathlib.Path({str(plans)!r}))"
     assert without_polars(find % QUERY) == ""
     said = without_polars(find % "my.query")
