@@ -1,6 +1,6 @@
 # Towpath. `make` alone prints this help; `make test` is what continuous integration checks.
 .DEFAULT_GOAL := help
-.PHONY: chaos bench-handover bench-edges bench-peers bench-queries bench-scaling help setup demo up scale down logs test test-quick test-compose simulate lint format bench-load verify-nexmark clean
+.PHONY: audit chaos bench-handover bench-edges bench-peers bench-queries bench-scaling help setup demo up scale down logs test test-compose test-kubernetes test-quick simulate lint format bench-load verify-nexmark clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -30,12 +30,15 @@ down: ## Stop and remove the containers; what is in Kafka stays. ARGS=-v: nothin
 logs: ## Follow the containers' logs; STAGE=count: of one stage
 	@docker compose logs --follow --tail 100 $(STAGE)
 
-test: setup ## All tests: static checks, unit, contract, broker, Spark, kill -9, and Compose where Docker runs
+test: setup ## All tests: static checks, unit, contract, broker, Spark, kill -9, Compose and Kubernetes where they run
 	@$(MAKE) --no-print-directory lint
 	@$(RUN)/python -m tests $(ARGS)
 
 test-quick: $(VENV)/.complete ## Unit and fake-contract tests only: seconds, no Java
-	@$(RUN)/pytest -n logical tests/unit tests/contract -m "not broker and not spark and not compose and not slow" $(ARGS)
+	@$(RUN)/pytest -n logical tests/unit tests/contract -m "not broker and not spark and not compose and not kubernetes and not slow" $(ARGS)
+
+test-kubernetes: setup ## Manifests and scaling on the cluster that KUBECONFIG names; says why where there is none
+	@$(RUN)/pytest -rs tests/kubernetes tests/unit/deploy $(ARGS)
 
 test-compose: $(VENV)/.complete ## docker-compose.yml for real: images, load, rescales, kills, broker restart, full disk (8 minutes)
 	@$(RUN)/pytest tests/compose -m compose $(ARGS)
@@ -45,6 +48,9 @@ simulate: $(VENV)/.complete ## Whole cluster on simulated Kafka, network, clocks
 
 lint: $(VENV)/.complete ## Style and types
 	@$(RUN)/ruff check -q . && $(RUN)/ruff format -q --check . && $(RUN)/mypy
+
+audit: $(VENV)/.complete ## Known faults of the locked dependencies, and secrets in the tree
+	@$(UV) run --quiet --isolated --locked --only-group audit --python "$$(command -v $(PYTHON))" python -m tests.audit
 
 format: $(VENV)/.complete ## Format the code
 	@$(RUN)/ruff check -q --fix . ; $(RUN)/ruff format -q .

@@ -13,7 +13,7 @@ import tempfile
 
 import pytest
 
-REAL = "broker or spark or compose"
+REAL = "broker or spark or compose or kubernetes"
 PARTS = (["-n", "logical", "-m", f"not ({REAL})"], ["-m", f"({REAL}) and not long"])
 
 NOT_FAILED = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -35,18 +36,26 @@ def a_little_late(number: int) -> int:
     return number * 2 - number % 5
 
 
+def bid(number: int, time_ms: int) -> dict[str, Any]:
+    """A row, by its number."""
+    return {"auction": number * 7 % KEYS, "t": time_ms}
+
+
 class Feed:
     """Rows whose event time goes on by about 10 ms a step, some of them a little late."""
 
-    def __init__(self, cluster: Cluster, times: Callable[[int], int] = a_little_late) -> None:
+    def __init__(
+        self, cluster: Cluster, times: Callable[[int], int] = a_little_late, row: Callable[[int, int], Any] = bid
+    ) -> None:
         self.cluster = cluster
         self._times = times
+        self._row = row
         self._number = 0
 
     def step(self) -> None:
         for _ in range(6):
             self._number += 1
-            self.cluster.write([{"auction": self._number * 7 % KEYS, "t": self._times(self._number)}])
+            self.cluster.write([self._row(self._number, self._times(self._number))])
         self.cluster.step()
 
     def until(self, look: Callable[[], bool]) -> None:
@@ -73,11 +82,13 @@ def through_moves(
     return cluster
 
 
-def grow_and_shrink(cluster: Cluster, times: Callable[[int], int] = a_little_late) -> None:
+def grow_and_shrink(
+    cluster: Cluster, times: Callable[[int], int] = a_little_late, row: Callable[[int, int], Any] = bid
+) -> None:
     """Grow from one replica to three and shrink to one again, while rows come."""
     cluster.add("a")
     cluster.settle()
-    feed = Feed(cluster, times)
+    feed = Feed(cluster, times, row)
     feed.steps()
     cluster.add("b")
     feed.until(lambda: set(cluster.owners().values()) == {"a", "b"})

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.compose, pytest.mark.slow, pytest.mark.timeout(1200), 
 
 MB = 1_000_000
 MOST_MB = {"stage": 500, "coordinator": 250, "statemgr": 250, "spark": 1100}
-ALONE = ("--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL")
+ALONE = ("--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--env", "TOWPATH_INSECURE=true")
 """How a container is run that needs nothing from outside, and changes nothing in its image."""
 
 CONNECTOR = (

@@ -273,6 +273,18 @@ def test_closing_the_backend_closes_every_store(backend):
     backend.open(TASK, 1)
 
 
+def test_its_size_grows_with_what_is_written_and_is_of_that_order(backend):
+    store = backend.open(TASK, 1)
+    empty = store.size()
+    store.write([(b"k%05d" % number, b"x" * 100) for number in range(1000)], meta(0))
+    size = store.size()
+    assert 1000 <= size.entries <= 1010  # an estimate, that may count the store's own records
+    assert 100_000 <= size.bytes - empty.bytes < 1_000_000
+    store.close()
+    with pytest.raises(StoreClosedError):
+        store.size()
+
+
 def test_a_description_names_the_store_and_its_size(backend):
     backend.open(TASK, 1).close()
     assert "0@1" in backend.describe(TASK, 1)

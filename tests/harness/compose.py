@@ -53,9 +53,10 @@ def image_missing(image: str) -> str | None:
     return None if done.returncode == 0 else f"{image} can't be pulled: {done.stderr.strip().splitlines()[-1]}"
 
 
-def text_of(url: str) -> str:
+def text_of(url: str, token: str | None = None) -> str:
     """Body of an answer."""
-    with urllib.request.urlopen(url, timeout=5) as answer:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=5) as answer:
         return str(answer.read().decode())
 
 
@@ -73,6 +74,7 @@ class Compose:
     def __init__(self, files: Sequence[str] = (), **settings: str | int) -> None:
         self.project = f"towpath-test-{uuid.uuid4().hex[:8]}"
         self.typed: set[str] = set()
+        self._token: str | None = None
         ports: list[int] = []
         for _ in range(4):
             ports.append(free_port(ports))
@@ -140,8 +142,10 @@ class Compose:
 
     def ask(self, path: str) -> Any:
         """What the coordinator answers, by its published port; None while it does not."""
+        if self._token is None:
+            self._token = self("exec", "-T", "coordinator", "cat", "/run/towpath/token", check=False).strip() or None
         try:
-            return json.loads(text_of(f"http://127.0.0.1:{self.ports['COORDINATOR_PORT']}{path}"))
+            return json.loads(text_of(f"http://127.0.0.1:{self.ports['COORDINATOR_PORT']}{path}", self._token))
         except OSError:
             return None
 

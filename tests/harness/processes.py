@@ -30,7 +30,7 @@ START_LIMIT_S = 60.0
 HTTP_TIMEOUT_S = 1.0
 _LOG_LINES = 12
 _CRASH = "Fatal Python error"
-_PORT = re.compile(r"\bhttp=(\d+)")
+_PORT = re.compile(r"\bhttp(?:=|\": )(\d+)")
 
 
 def tail(text: str, lines: int = _LOG_LINES) -> str:
@@ -148,6 +148,11 @@ class LoggedProcess:
 
     def get(self, path: str) -> tuple[int, Any] | None:
         """Status and JSON of an HTTP endpoint; None while the process does not answer."""
+        answer = self.ask(path)
+        return None if answer is None else (answer[0], json.loads(answer[1]))
+
+    def ask(self, path: str) -> tuple[int, bytes] | None:
+        """Status and body of an HTTP endpoint; None while the process does not answer."""
         if self._port is None:
             found = _PORT.search(self.log())
             if found is None:
@@ -155,9 +160,9 @@ class LoggedProcess:
             self._port = int(found[1])
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=HTTP_TIMEOUT_S) as answer:
-                return answer.status, json.loads(answer.read())
+                return answer.status, answer.read()
         except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read())
+            return error.code, error.read()
         except OSError:
             return None
 

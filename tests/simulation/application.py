@@ -1,4 +1,4 @@
-"""The application that is simulated: counts rows by key, deletes, judges lateness, sends watermarks on.
+"""The application that is simulated: counts rows by key in lists, deletes, judges lateness, sends watermarks on.
 
 It implements :class:`towpath.stage.processor.Processor` in a few lines of plain Python, on the real tables, the real
 parking and the real watermarks.
@@ -14,8 +14,9 @@ import polars as pl
 
 from statemgr.clock import Clock
 from statemgr.kafka.ports import Message, Producer
-from statemgr.layout import changelog_key, store_key
-from statemgr.state import TableSpec, json_codec
+from statemgr.layout import changelog_key, chunk_keys, store_key
+from statemgr.lists import ListHead, appended
+from statemgr.state import TableSpec, head_codec, json_codec
 from statemgr.types import Position, TopicPartition
 from statemgr.watermarks import IDLE as IDLE_MARK
 from statemgr.watermarks import Watermarks
@@ -41,7 +42,11 @@ TABLE = "count"
 TAKE_ROWS = 64
 """Rows that are taken out of the parking at once."""
 
-_COUNTS = TableSpec(TABLE, 0, json_codec(int))
+_COUNTS = TableSpec(TABLE, 0, head_codec(int, int), json_codec(list[int]))
+
+ROWS_EACH = 3
+"""What is appended to a key's list for each of its rows: so that a few rows make a chunk. Its length is the count, and
+its note is, too: a lost or doubled chunk is a wrong count."""
 
 
 _PREFIX_BYTES = len(store_key(changelog_key(0, b"")))
@@ -70,6 +75,18 @@ class Arrived(NamedTuple):
 def key_in_store(key: str) -> bytes:
     """Store key of a row's key."""
     return store_key(changelog_key(_COUNTS.id, key.encode()))
+
+
+def entries_of(key: str, count: int) -> dict[bytes, bytes]:
+    """What the changelog has of a key that was counted so often since it was deleted: its keys and values."""
+    name = changelog_key(_COUNTS.id, key.encode())
+    head: ListHead[int, int] = ListHead()
+    chunks: list[list[int]] = []
+    for number in range(1, count + 1):
+        head, full = appended(head, [number] * ROWS_EACH, number)
+        chunks += full
+    older = zip(chunk_keys(name, range(head.end)), map(_COUNTS.of_chunks.codec.encode, chunks), strict=True)
+    return {name: _COUNTS.codec.encode(head), **dict(older)}
 
 
 @dataclass
@@ -223,11 +240,15 @@ class Counting:
     def _count(self, work: TaskWork, rows: Sequence[Arrived]) -> None:
         if work.task.state is None:
             return
-        table = work.task.state.table(TABLE)
+        lists = work.task.state.lists(TABLE)
         producer = self._transactor.outputs(inner=False)
         for position, row, late in rows:
-            count = 0 if row.delete else (table.get(row.key.encode()) or 0) + 1
-            table.put(row.key.encode(), None if row.delete else count)
+            key = [row.key.encode()]
+            count = 0 if row.delete else len(lists.get_many(key)[0]) // ROWS_EACH + 1
+            if row.delete:
+                lists.delete_many(key)
+            else:
+                lists.append_many(key, [[count] * ROWS_EACH], [count])
             self._send(producer, work, Output(*position, row.key, count, late, row.event_ms))
 
     def _send_mark(self, work: TaskWork) -> None:

@@ -15,7 +15,7 @@ from tests.simulation.lanes import Process
 from tests.simulation.network import Network
 from tests.simulation.world import World
 from towpath.coordinator.coordinator import TRANSIENT, Coordinator
-from towpath.coordinator.errors import NotLeadingError, RefusedError
+from towpath.coordinator.errors import NotLeadingError, RefusedError, UnknownNameError
 from towpath.coordinator.facts import StageFacts
 from towpath.coordinator.limits import Limits
 from towpath.coordinator.messages import Heartbeat, HeartbeatAnswer, HolderBeat
@@ -82,12 +82,12 @@ class Coordinators:
 
     def died(self, replica: str) -> None:
         """A supervisor reports a dead replica."""
-        self._send(replica, lambda coordinator: coordinator.died(STAGE, replica))
+        self._send(replica, lambda coordinator: _heard(lambda: coordinator.died(STAGE, replica)))
 
     def holder_beat(self, machine: str, address: str) -> None:
         """A state manager says where it is."""
         beat = HolderBeat(address=address)
-        self._send(f"holder {machine}", lambda coordinator: coordinator.holder(machine, beat))
+        self._send(f"holder {machine}", lambda coordinator: _heard(lambda: coordinator.holder(machine, beat)))
 
     def heartbeat(self, replica: str, beat: Heartbeat, answered: Callable[[HeartbeatAnswer], None]) -> None:
         """A replica's heartbeat; the answer comes back as a message."""
@@ -237,6 +237,12 @@ class SimulatedLink:
     def _take(self, number: int, answer: HeartbeatAnswer) -> None:
         if number == self._number and not self._closed:  # one that was given up has been replaced by a later one
             self._answer, self._answered = answer, number
+
+
+def _heard(say: Callable[[], None]) -> None:
+    """Say something of a replica; of one that has not joined yet it is refused, which its sender passes over."""
+    with suppress(UnknownNameError):
+        say()
 
 
 INTERVAL_S = 0.25

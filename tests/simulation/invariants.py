@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from statemgr.control.records import Assigned, Done, Fenced, Leader, Released, decode_control
 from statemgr.layout import PROGRESS_KEY, changelog_topic, control_topic, store_key
@@ -17,8 +18,10 @@ from statemgr.progress import Progress, decode_progress
 from statemgr.testing.cluster import Cluster, Identity
 from statemgr.testing.partition_log import Entry, Outcome, Transaction
 from statemgr.types import TaskId, TopicPartition
-from tests.simulation.rows import decode_output
 from tests.simulation.world import SimulationError, World
+
+if TYPE_CHECKING:
+    from tests.simulation.case import Case
 
 SECOND = ".second"
 """Ending of a transactional id where a replica has two in turn."""
@@ -85,7 +88,7 @@ class LogWatch:
         cluster: the simulated Kafka.
         app: the application.
         stage: its stage.
-        output: its output topic.
+        case: what runs.
 
     Attributes:
         on_change: told of every change of an owner, by number.
@@ -93,15 +96,15 @@ class LogWatch:
         only_planned: nothing happens but planned moves, so nobody may lose ownership.
     """
 
-    def __init__(self, world: World, cluster: Cluster, app: str, stage: str, output: str) -> None:
+    def __init__(self, world: World, cluster: Cluster, app: str, stage: str, case: Case) -> None:
         self._world = world
         self._cluster = cluster
         self._stage = stage
         self._prefix = f"{app}.{stage}."
         self._control = TopicPartition(control_topic(app), 0)
         self._changelog = changelog_topic(app, stage)
-        self._output = output
-        self._newest: dict[tuple[int, str], tuple[int, int]] = {}
+        self._case = case
+        self._order = case.order()
         self.tasks: dict[TaskId, TaskHistory] = {}
         self.term = 0
         self.commits = 0
@@ -127,7 +130,7 @@ class LogWatch:
     def begin_anew(self) -> None:
         """Input and changelog are made anew: what was committed is gone, ownership stays."""
         self.anew = True
-        self._newest.clear()
+        self._order = self._case.order()
         for history in self.tasks.values():
             history.progress, history.versions, history.end = None, {}, -1
 
@@ -151,7 +154,7 @@ class LogWatch:
             for partition in sorted(transaction.partitions):
                 if partition.topic == self._changelog:
                     self._changelog_committed(transaction, partition)
-                elif partition.topic == self._output:
+                elif partition.topic in self._case.outputs:
                     self._outputs_committed(transaction, partition)
             for entry in self._written(transaction, self._control):
                 self._control_committed(transaction, entry)
@@ -174,15 +177,11 @@ class LogWatch:
         return found[::-1]
 
     def _outputs_committed(self, transaction: Transaction, partition: TopicPartition) -> None:
-        """Each key's outputs follow the order of the input, so none is there twice (I2, I3)."""
+        """Outputs follow each other as they may."""
         for entry in self._written(transaction, partition):
-            output = decode_output(entry.value or b"")
-            at, key = (output.offset, output.row), (partition.partition, output.key)
-            before = self._newest.get(key)
-            if not output.is_mark and before is not None and before >= at:
-                raise SimulationError(f"{transaction.owner}: {partition} has {output} after {before} (I2, I3)")
-            if not output.is_mark:
-                self._newest[key] = at
+            complaint = self._order.complaint(partition, entry.value or b"")
+            if complaint is not None:
+                raise SimulationError(f"{transaction.owner}: {partition} {complaint}")
 
     def _changelog_committed(self, transaction: Transaction, partition: TopicPartition) -> None:
         task = TaskId(self._stage, partition.partition)

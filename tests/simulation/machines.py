@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from statemgr.errors import MissingStateError, OpenScanError, StateError, StoreClosedError, StoreLockedError
 from statemgr.testing.kafka import FakeKafka
 from statemgr.types import TaskId
-from tests.simulation.application import APP, STAGE, Counting
+from tests.simulation.application import APP, STAGE
 from tests.simulation.clocks import ProcessClock
 from tests.simulation.coordinators import Coordinators, SimulatedLink
 from tests.simulation.coverage import MIGRATING, STATES
@@ -25,6 +25,7 @@ from towpath.query.plan import StagePlan
 from towpath.stage.coordinated import Coordinated, Identity
 from towpath.stage.joining import Lines, wire
 from towpath.stage.metrics import StageMetrics
+from towpath.stage.processor import MakeProcessor
 from towpath.stage.replica import Controls, Replica
 from towpath.stage.settings import StageSettings
 
@@ -68,6 +69,7 @@ class Surroundings:
     directory: Directory
     coordinators: Coordinators
     plan: StagePlan
+    make_processor: MakeProcessor
     on_delete: Callable[[TaskId, int, str], None]
 
 
@@ -193,7 +195,7 @@ class Machine:
             clock,
             metrics,
             Controls(self._is_stopping, world.sleep),
-            Counting,
+            around.make_processor,
             coordinated,
         )
         return Life(process, replica, backend, coordinated, metrics)

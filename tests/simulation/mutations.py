@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from statemgr import decisions
+from statemgr import decisions, state
 from statemgr.changelog.tail import Tail
 from statemgr.control import view
 from statemgr.control.records import Strategy
@@ -21,12 +21,16 @@ from statemgr.sidecar import answers, authority, reads
 from statemgr.state import TaskState
 from statemgr.testing.consumer import FakeConsumer
 from statemgr.watermarks import Watermarks
-from tests.simulation import faults, state_faults
+from tests.simulation import faults, state_faults, window_faults
 from tests.simulation.application import Counting
 from tests.simulation.kinds import Kind
 from tests.simulation.schedule import Flavour
 from towpath.coordinator.actions import Actions
+from towpath.operators.timers import Timers
+from towpath.stage.absent import AbsentTimers
 from towpath.stage.coordinated import Coordinated
+from towpath.stage.event_time import StageTime
+from towpath.stage.gate import Gate
 from towpath.stage.opening import Opening
 from towpath.stage.parking import Parking
 from towpath.stage.past import Past
@@ -50,6 +54,7 @@ SLOWLY = Flavour({**MOVES, **SLOW_HOLDERS}, Strategy.LAZY)
 CRASHING = Flavour(CRASHES)
 STANDING_STILL = Flavour(ZOMBIES)
 LATE_MARKERS = Flavour(MOVES, Strategy.RESTART, records=160, marker_lag_s=0.3)
+WINDOWS_LAZILY = Flavour({**MOVES, **SLOW_HOLDERS}, Strategy.LAZY, records=200, strikes=14, windows=True)
 
 
 @dataclass(frozen=True)
@@ -161,6 +166,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         100,
         Flavour({**MOVES, **CRASHES}, Strategy.HYBRID),
     ),
+    Mutation("list taken for whole with its head", patch(state, "_rest", state_faults.no_rest), 50, LAZILY),
     Mutation("commit order of two producers swapped", state_faults.swapped_commits, 10),
     Mutation(
         "read of a copy that is not whole",
@@ -170,6 +176,39 @@ MUTATIONS: tuple[Mutation, ...] = (
         ),
         100,
         Flavour({Kind.LOSE_STORES: 40}),
+    ),
+    Mutation(
+        "timers of absent state hold nothing",
+        patch(AbsentTimers, "earliest", window_faults.nothing_earliest),
+        20,
+        WINDOWS_LAZILY,
+    ),
+    Mutation(
+        "bins that are due are not fetched",
+        patch(AbsentTimers, "newly_due", window_faults.none_due),
+        20,
+        WINDOWS_LAZILY,
+    ),
+    Mutation(
+        "timers of bins that come are not read",
+        patch(Timers, "catch_up", window_faults.catch_nothing_up),
+        20,
+        WINDOWS_LAZILY,
+    ),
+    Mutation(
+        "windows close before rows that wait", patch(Gate, "ready", window_faults.never_ready), 50, WINDOWS_LAZILY
+    ),
+    Mutation(
+        "rows that waited are judged when they go on",
+        patch(Gate, "leave", window_faults.leave_and_judge),
+        20,
+        WINDOWS_LAZILY,
+    ),
+    Mutation(
+        "marks count that are to be read again",
+        patch(StageTime, "advance", window_faults.advance_at_once),
+        50,
+        WINDOWS_LAZILY,
     ),
 )
 """All of them."""

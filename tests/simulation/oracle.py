@@ -29,7 +29,7 @@ class Expected:
     watermark: int = 0
 
 
-class _EventTime:
+class EventTime:
     """The rule in few lines, apart from the code that is judged (R14)."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class _EventTime:
 
 def compute(records: Iterable[tuple[int, bytes]]) -> Expected:
     """The batch computation over one partition's records (offset, value)."""
-    expected, time = Expected(), _EventTime()
+    expected, time = Expected(), EventTime()
     for offset, value in records:
         record = decode_record(value)
         for index, row in enumerate(record.rows):

@@ -9,7 +9,8 @@ from statemgr.migration.ports import Found
 from statemgr.sidecar.reads import Read
 from statemgr.sidecar.service import StateService
 from statemgr.types import TaskId
-from tests.simulation.application import STAGE, key_in_store
+from tests.simulation.application import STAGE
+from tests.simulation.case import entry_in_store
 from tests.simulation.holders import Request, shown
 from tests.simulation.state_managers import LEASE_S
 from tests.simulation.world import SimulationError
@@ -24,24 +25,25 @@ TIMEOUT_S = 0.5
 """Of one read."""
 
 
-def read_live(simulation: Simulation, partition: int, key: str) -> None:
-    """Ask every state manager for a key, and judge the answers when they come."""
+def read_live(simulation: Simulation, partition: int, number: int) -> None:
+    """Ask every state manager for an entry of a task's state, and judge the answers when they come."""
     task = TaskId(STAGE, partition)
+    key = simulation.case.entry(number, simulation.watch.of(task))
     for machine in simulation.machines.values():
         inbox = simulation.directory.inboxes.get(machine.manager.address)
         if inbox is not None:
             inbox(_request(simulation, machine, task, key))
 
 
-def _request(simulation: Simulation, machine: Machine, task: TaskId, key: str) -> Request:
+def _request(simulation: Simulation, machine: Machine, task: TaskId, key: bytes) -> Request:
     history = simulation.watch.of(task)
     before = dict(history.confirmed)
 
     def ask(service: StateService) -> Read:
-        return service.get(task, 0, [key.encode()], TIMEOUT_S)
+        return service.get(task, 0, [key], TIMEOUT_S)
 
     def judge(outcome: Callable[[], Read]) -> None:
-        simulation.world.note("reader", f"{task} {key} from {machine.name}: {shown(outcome)}")
+        simulation.world.note("reader", f"{task} {key.decode()} from {machine.name}: {shown(outcome)}")
         try:
             read = outcome()
         except StateError:
@@ -51,12 +53,12 @@ def _request(simulation: Simulation, machine: Machine, task: TaskId, key: str) -
             text = text or went_back(read, before)
             history.confirmed[read.epoch] = max(read.offset, history.confirmed.get(read.epoch, -1))
         if text:
-            simulation.world.fail(SimulationError(f"{machine.name} on {task}, key {key}: {text} (I8)"))
+            simulation.world.fail(SimulationError(f"{machine.name} on {task}, key {key.decode()}: {text} (I8)"))
 
-    return Request(f"get {task} {key}", ask, judge)
+    return Request(f"get {task} {key.decode()}", ask, judge)
 
 
-def wrong(simulation: Simulation, task: TaskId, key: str, read: Read) -> str | None:
+def wrong(simulation: Simulation, task: TaskId, key: bytes, read: Read) -> str | None:
     """What is wrong with an answer; None if nothing is.
 
     Any answer must be what the changelog says as of the answer's own offset, unless it says that it does not know. A
@@ -67,7 +69,7 @@ def wrong(simulation: Simulation, task: TaskId, key: str, read: Read) -> str | N
     if simulation.watch.anew:
         return None  # it may be of the changelog that was there before, until the owner is back
     found = read.found[0]
-    expected = history.value_at(key_in_store(key), read.offset)
+    expected = history.value_at(entry_in_store(key), read.offset)
     value = found if isinstance(found, bytes) else None
     if found is not Found.UNKNOWN and value != expected:
         return f"{found!r} as of offset {read.offset}, by the changelog {expected!r}"

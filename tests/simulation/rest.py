@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from statemgr.layout import scratch_task
 from statemgr.types import TaskId
+from statemgr.watermarks import NEVER, OUT, REACHED
 from tests.simulation.application import INPUT, STAGE
 from towpath.stage.phases import Phase
 
@@ -16,13 +17,16 @@ if TYPE_CHECKING:
 
 
 def why_not_at_rest(simulation: Simulation) -> str | None:
-    """What is still to be done; None: every row is processed and committed by a running owner."""
+    """What is still to be done; None: a running owner has processed every row, and sent every watermark on."""
     for task in simulation.tasks():
         history = simulation.watch.of(task)
         done = history.progress.inputs[INPUT].low if history.progress is not None else 0
         end = simulation.input_end(task.partition)
         if done < end:
             return f"{task} is processed up to {done} of {end}: {where(simulation, task)}"
+        marks = history.progress.watermarks if history.progress is not None else {}
+        if marks.get(OUT, NEVER) < marks.get(REACHED, NEVER):
+            return f"{task} has come to {marks[REACHED]}, but has sent on {marks[OUT]}: {where(simulation, task)}"
         if not any(_runs(machine.life, task.partition) for machine in simulation.machines.values()):
             return f"nobody runs {task}: {where(simulation, task)}"
     return None

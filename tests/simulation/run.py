@@ -22,6 +22,8 @@ from tests.simulation.lanes import Event
 from tests.simulation.schedule import Schedule, scheduled
 from tests.simulation.simulation import Simulation
 from tests.simulation.world import SimulationError
+from towpath.operators import timers
+from towpath.stage import chain, gate, processor
 from towpath.stage.parking import Parking
 
 HANGS_S = 120.0
@@ -76,7 +78,7 @@ def run_seed(seed: int, *, trace: bool = False, schedule: Schedule | None = None
         Failure: something happened that must never happen.
     """
     planned = schedule or scheduled(seed)
-    with quiet(), small_parking(planned.parking_rows), small_restores(), no_collection():
+    with quiet(), small_parking(planned.parking_rows), small_restores(), small_turns(), no_collection():
         simulation = Simulation(seed, planned, trace=trace)
         try:
             simulation.run()
@@ -121,6 +123,28 @@ def small_restores() -> Iterator[None]:
             patched.enter_context(patch.object(module, "RestoreSettings", small))
         patched.enter_context(patch.object(restore, "MIN_CHUNK_BYTES", 1))
         patched.enter_context(patch.object(catch_up, "TAIL_BATCH_BYTES", 1))
+        yield
+
+
+SMALL_TURNS = {
+    (gate, "TAKEN_ROWS"): 2,
+    (processor, "CLOSED_ENTRIES"): 4,
+    (chain, "TOLD_ENTRIES"): 6,
+    (timers, "FIRST_ENTRIES"): 2,
+}
+"""How much is done in a turn: a run has tens of windows a task."""
+
+READ_ENTRIES = 3
+"""Entries whose timers are read at once."""
+
+
+@contextmanager
+def small_turns() -> Iterator[None]:
+    """Rows that waited, timers that are due, and timers that are read: in several turns each."""
+    with ExitStack() as patched:
+        for (module, name), value in SMALL_TURNS.items():
+            patched.enter_context(patch.object(module, name, value))
+        patched.enter_context(patch.object(timers.Timers.__init__, "__defaults__", (READ_ENTRIES,)))
         yield
 
 

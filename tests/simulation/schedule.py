@@ -16,9 +16,12 @@ from typing import Any
 
 from statemgr.control.records import Manner, Strategy
 from tests.simulation.broker import Unanswered
+from tests.simulation.case import Case
+from tests.simulation.counts import Counts
 from tests.simulation.kinds import FURTHER, PLANNED, WEIGHTS, Kind
 from tests.simulation.load import MOST_KEYS, Planned, plan_load
 from tests.simulation.network import Weather
+from tests.simulation.windows import Windows
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Schedule:
         marker_spread_s: between the markers of one transaction.
         haste: see :class:`~tests.simulation.world.World`.
         parking_rows: room for parked rows of a task.
+        case: what runs.
     """
 
     partitions: int
@@ -64,6 +68,7 @@ class Schedule:
     marker_spread_s: float
     haste: float
     parking_rows: int
+    case: Case
 
     @property
     def only_planned(self) -> bool:
@@ -100,30 +105,40 @@ class Flavour:
         often: kinds that happen with other weights than usual.
         strategy: how state travels, in all of the run; None: whatever comes.
         records: number of input records; None: 20 to 70.
+        strikes: number of strikes; None: 1 to 9.
         marker_lag_s: see :class:`Schedule`; None: whatever comes.
         further: whether the kinds of :data:`~tests.simulation.kinds.FURTHER` come, too.
+        windows: whether the case of event time runs, and not that of counts.
     """
 
     often: Mapping[Kind, float] = field(default_factory=dict)
     strategy: Strategy | None = None
     records: int | None = None
+    strikes: int | None = None
     marker_lag_s: float | None = None
     further: bool = False
+    windows: bool = False
 
 
 ANY = Flavour(further=True)
 """Whatever comes."""
 
+ANY_WINDOWS = Flavour(further=True, windows=True)
+"""The same in event time."""
+
 PLANNED_MOVES = Flavour({kind: 0 for kind in WEIGHTS if kind not in PLANNED}, records=160)
 """Planned moves and nothing else, under load."""
 
-PLANNED_EVERY = 10
-"""One of so many runs has nothing but planned moves: by chance it would be one in a hundred."""
+TURNS = (ANY, ANY, ANY, ANY, ANY_WINDOWS, ANY, ANY, ANY, ANY_WINDOWS, PLANNED_MOVES)
+"""What seeds have, in turns. By chance one in a hundred would have nothing but planned moves."""
+
+WINDOWS = ((20, 20), (60, 20), (150, 150), (2_000, 1_000))
+"""Size and slide; event time goes on by some 300 ms, and by 1,000 at the end: some of the last ones stay open."""
 
 
 def scheduled(seed: int) -> Schedule:
     """The schedule of a seed, if nothing else is asked for."""
-    return plan(seed, PLANNED_MOVES if seed % PLANNED_EVERY == PLANNED_EVERY - 1 else ANY)
+    return plan(seed, TURNS[seed % len(TURNS)])
 
 
 def plan(seed: int, flavour: Flavour = ANY) -> Schedule:
@@ -134,7 +149,7 @@ def plan(seed: int, flavour: Flavour = ANY) -> Schedule:
     load_s = 1.5 + rng.random() * 2.5
     calm_s = load_s + rng.random() * 1.5
     stormy = rng.random() < 0.4
-    strikes = _strikes(choice, partitions, calm_s)
+    strikes = _strikes(choice, partitions, calm_s, flavour.strikes)
     further = _further(seed, partitions, strikes, calm_s) if flavour.further else []
     busy_s = [strike.at_s for strike in strikes]
     return Schedule(
@@ -152,6 +167,7 @@ def plan(seed: int, flavour: Flavour = ANY) -> Schedule:
         marker_spread_s=flavour.marker_lag_s or rng.choice((0.0, 0.0, 0.02, 0.2)),
         haste=rng.choice((0.95, 0.85, 0.6)),
         parking_rows=rng.choice((3, 1000, 1000)),
+        case=Windows(*random.Random(f"windows {seed}").choice(WINDOWS)) if flavour.windows else Counts(),
     )
 
 
@@ -196,9 +212,9 @@ def _weather(rng: random.Random) -> Weather:
     )
 
 
-def _strikes(choice: _Choice, partitions: int, until_s: float) -> list[Strike]:
+def _strikes(choice: _Choice, partitions: int, until_s: float, wanted: int | None) -> list[Strike]:
     rng = choice.rng
-    number = rng.randint(1, 9)
+    number = wanted or rng.randint(1, 9)
     moments = sorted(BEGIN_S + rng.random() * (until_s - BEGIN_S) for _ in range(number))
     if rng.random() < 0.5:  # bunched: what interrupts what is under way comes soon after it
         moments = sorted(moments[0] + rng.random() * 0.6 for _ in moments)

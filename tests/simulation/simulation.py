@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from statemgr.kafka.ports import TopicSpec
 from statemgr.layout import changelog_topic, control_topic
 from statemgr.types import TaskId, TopicPartition
-from tests.simulation.application import APP, INPUT, OUTPUT, STAGE, stage_plan
+from tests.simulation.application import APP, INPUT, STAGE
 from tests.simulation.broker import SimulatedKafka
+from tests.simulation.case import Committed
 from tests.simulation.coordinators import Coordinators
 from tests.simulation.coverage import Coverage
 from tests.simulation.holders import Directory
@@ -20,10 +21,9 @@ from tests.simulation.markers import StaggeredMarkers
 from tests.simulation.network import Network, Weather
 from tests.simulation.pauses import EVERY_S, Arrivals, resting_for_nothing, waiting_in_vain
 from tests.simulation.rest import registry_differences, why_not_at_rest
-from tests.simulation.rows import encode_record
 from tests.simulation.schedule import Schedule, Strike
 from tests.simulation.strikes import Striker
-from tests.simulation.verify import disk_differences, outcome_differences
+from tests.simulation.verify import disk_differences
 from tests.simulation.world import SimulationError, World
 from towpath.coordinator.messages import ScaleRequest
 
@@ -57,13 +57,14 @@ class Simulation:
 
     def __init__(self, seed: int, schedule: Schedule, *, trace: bool = False) -> None:
         self.schedule = schedule
+        self.case = schedule.case
         self.world = World(seed, haste=schedule.haste, trace=trace)
         self.kafka = SimulatedKafka(self.world, marker_lag_s=schedule.marker_lag_s)
         self.kafka.cluster.transaction_timeout_s = TRANSACTION_TIMEOUT_S
         self._markers = StaggeredMarkers(self.world, self.kafka.cluster, schedule.marker_spread_s)
         self.network = Network(self.world, schedule.weather)
         self.directory = Directory()
-        self.watch = LogWatch(self.world, self.kafka.cluster, APP, STAGE, OUTPUT)
+        self.watch = LogWatch(self.world, self.kafka.cluster, APP, STAGE, self.case)
         self.coordinators = Coordinators(self.world, self.kafka, self.network, schedule.partitions)
         self.watch.on_change = self._react
         self.watch.on_commit = self._committed
@@ -79,7 +80,8 @@ class Simulation:
             self.network,
             self.directory,
             self.coordinators,
-            stage_plan(schedule.partitions),
+            self.case.plan(schedule.partitions),
+            self.case.make_processor,
             self.watch.deleted,
         )
         self._producer = self.kafka.producer(transactional_id=None, name="load")
@@ -87,10 +89,10 @@ class Simulation:
         self._striker = Striker(self)
 
     def make_topics(self) -> None:
-        """Make input, output and changelog, anew if they are there."""
+        """Make input, outputs and changelog, anew if they are there."""
         partitions = self.schedule.partitions
-        self.kafka.cluster.create(TopicSpec(INPUT, partitions))
-        self.kafka.cluster.create(TopicSpec(OUTPUT, partitions))
+        for topic in (INPUT, *self.case.outputs):
+            self.kafka.cluster.create(TopicSpec(topic, partitions))
         self.kafka.cluster.create(TopicSpec(changelog_topic(APP, STAGE), partitions, COMPACTED))
 
     def settle_markers(self) -> None:
@@ -167,8 +169,8 @@ class Simulation:
         request = ScaleRequest(stage=STAGE, manner=self.schedule.manner)
         how = f"{self.schedule.manner.strategy}, {self.schedule.manner.bins} units"
         self.world.at(0.02, lambda: self.coordinators.ask(how, lambda coordinator: coordinator.scale(request)))
-        for planned in self.schedule.load:
-            self.world.at(planned.at_s, lambda planned=planned: self._write(planned))
+        for number, planned in enumerate(self.schedule.load):
+            self.world.at(planned.at_s, lambda number=number, planned=planned: self._write(number, planned))
         for strike in self.schedule.strikes:
             self.world.at(strike.at_s, lambda strike=strike: self._strike(strike))
         if self.schedule.only_planned:
@@ -184,9 +186,10 @@ class Simulation:
         if not self._is_calm:
             self._striker.strike(strike)
 
-    def _write(self, planned: Planned) -> None:
-        self._producer.produce(INPUT, planned.partition, None, encode_record(planned.record))
-        self._arrivals.add(planned.partition, self.world.now_s)
+    def _write(self, number: int, planned: Planned) -> None:
+        for value in self.case.encode(number, planned.record):
+            self._producer.produce(INPUT, planned.partition, None, value)
+            self._arrivals.add(planned.partition, self.world.now_s)
 
     def _committed(self, owner: str) -> None:
         """What holds after every commit."""
@@ -251,7 +254,7 @@ class Simulation:
     def _judge(self) -> None:
         self.settle_markers()
         found = [
-            *outcome_differences(self.kafka, self.schedule.partitions, self.watch),
+            *self.case.differences(Committed(self.kafka, self.schedule.partitions, self.watch)),
             *self._store_differences(),
         ]
         if found:

@@ -134,6 +134,14 @@ def _disk_of(store: Any) -> int:
     return id(getattr(store, "local", store)._disk)
 
 
+# --- lists ---
+
+
+def no_rest(*args: Any) -> dict[bytes, list[bytes]]:
+    """A list whose head is here is here."""
+    return {}
+
+
 @contextmanager
 def swapped_commits() -> Iterator[None]:
     """Two producers in turn; the transaction of the one is committed after the next one of the other."""

@@ -127,7 +127,7 @@ class Striker:
                 self._world.after(number * READ_EVERY_S, partial(self._read_in_turn, number))
 
     def _read_in_turn(self, number: int) -> None:
-        read_live(self._sim, number % self._sim.schedule.partitions, f"k{number % MOST_KEYS}")
+        read_live(self._sim, number % self._sim.schedule.partitions, number % MOST_KEYS)
 
     def _scale(self, strike: Strike) -> None:
         count, manner = strike.args["replicas"], strike.args["manner"]
@@ -274,7 +274,7 @@ class Striker:
         self._sim.watch.begin_anew()
 
     def _read(self, strike: Strike) -> None:
-        read_live(self._sim, strike.args["partition"], f"k{strike.args['key']}")
+        read_live(self._sim, strike.args["partition"], strike.args["key"])
 
 
 def compact(kafka: FakeKafka, *, drop_tombstones: bool = False) -> None:

@@ -18,7 +18,7 @@ import pytest
 from loadgen.oracle import verify_outputs
 from nexmark import GeneratorConfig, Profile, generate_json
 from tests.verify.run import QUERIES
-from towpath.query import Query, agg, expr, session, tumbling
+from towpath.query import Query, agg, expr, hopping, session, tumbling
 from towpath.query.loading import find_query
 from towpath.spark.judge import Mode, graph_of, require
 
@@ -91,6 +91,10 @@ def test_a_query_gives_what_the_oracle_expects(name: str, spark: SparkSession, e
 SCHEMA = {"k": pl.String, "v": pl.Int64, "t": pl.Int64}
 
 
+SIDES = nw.col("v") < 100, nw.col("v") >= 100
+"""Of a join."""
+
+
 def source(query: Query, **more: Any) -> Any:
     return query.source("in", schema=SCHEMA, event_time="t", **more)
 
@@ -150,6 +154,19 @@ def test_a_row_meets_the_tables_newest_row(spark: SparkSession) -> None:
     asking.key_by("k").stage("join").enrich(facts.key_by("k"), columns={"fact": "v"}).sink("out")
     found = rows(query, spark, row("a", 7, 1), row("a", 1), row("a", 2), row("b", 3), row("c", 9, 1))
     assert [(each["k"], each["v"], each["fact"]) for each in found] == [("a", 7, 2)]
+
+
+@pytest.mark.parametrize(
+    ("how", "alone"), [("inner", []), ("left", [("a", -10, 3, None), ("a", 0, 1, None), ("a", 0, 3, None)])]
+)
+def test_rows_meet_in_their_windows(how: Any, alone: list[Any], spark: SparkSession) -> None:
+    query = Query("q")
+    all_rows = source(query)
+    left, right = (all_rows.filter(low).key_by("k").window(hopping(20, 10), on="t") for low in SIDES)
+    left.join(right, columns={"other": "v"}, how=how).sink("out")
+    inputs = [row("a", 1, 12), row("a", 101, 25), row("a", 3, 7), row("b", 102, 12), row("a", 103, 31)]
+    found = [(each["k"], each["window_start"], each["v"], each["other"]) for each in rows(query, spark, *inputs)]
+    assert sorted(found, key=str) == sorted([("a", 10, 1, 101), *alone], key=str)
 
 
 def test_rows_exactly_a_gap_apart_are_one_session(spark: SparkSession) -> None:

@@ -11,16 +11,18 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 import pytest
 
 from loadgen.oracle import verify_outputs
 from nexmark import GeneratorConfig, Profile, generate_json
+from queries.nexmark_schema import EVENT_TIME, events
 from statemgr.kafka.confluent import ConfluentKafka
 from tests.harness.load import create_topic
 from tests.harness.spark import read_topic
 from towpath.broker import LocalBroker
-from towpath.query import Query
+from towpath.query import Query, tumbling
 from towpath.query.loading import find_query
 from towpath.spark.judge import Mode, graph_of, require
 
@@ -54,25 +56,40 @@ def topic(broker: LocalBroker) -> str:
     return name
 
 
-def streamed(spark: SparkSession, broker: LocalBroker, topic: str, name: str, tmp_path: Path) -> list[dict[str, Any]]:
+def of_nexmark(name: str, topic: str) -> Query:
+    query = find_query(f"queries.{name}", {"topic": topic})
+    assert isinstance(query, Query)
+    return query
+
+
+def new_users(topic: str) -> Query:
+    """Who registered, with the auctions that they opened in the same 10 seconds."""
+    query = Query("new-users")
+    everything = events(query, topic)
+    persons = everything.filter(nw.col("type") == "person").select("id", "name", EVENT_TIME)
+    auctions = everything.filter(nw.col("type") == "auction").select("seller", EVENT_TIME, auction=nw.col("id"))
+    opened = auctions.key_by("seller").window(tumbling(10_000), on=EVENT_TIME)
+    registered = persons.key_by("id").window(tumbling(10_000), on=EVENT_TIME)
+    registered.join(opened, columns=["auction"], how="left").sink("new-users")
+    return query
+
+
+def streamed(spark: SparkSession, broker: LocalBroker, query: Query, tmp_path: Path) -> list[dict[str, Any]]:
     """Rows of a query that streams to the end of the topic."""
     from towpath.spark.run import Job, run_streaming
 
-    query = find_query(f"queries.{name}", {"topic": topic})
     graph = graph_of(query)
-    require(graph, Mode.STREAMING, name)
+    require(graph, Mode.STREAMING, query.app)
     rows: list[dict[str, Any]] = []
     job = Job(query.plan(), graph, broker.bootstrap, take=lambda _, row: rows.append(json.loads(row)))
     run_streaming(spark, job, tmp_path, until_end=True, stopping=threading.Event().wait)
     return rows
 
 
-def in_batch(spark: SparkSession, broker: LocalBroker, topic: str, name: str) -> list[dict[str, Any]]:
+def in_batch(spark: SparkSession, broker: LocalBroker, query: Query) -> list[dict[str, Any]]:
     """Rows of the same query as a batch job."""
     from towpath.spark.run import Job, run_batch
 
-    query = find_query(f"queries.{name}", {"topic": topic})
-    assert isinstance(query, Query)
     rows: list[dict[str, Any]] = []
     run_batch(spark, Job(query.plan(), query.graph, broker.bootstrap, take=lambda _, row: rows.append(json.loads(row))))
     return rows
@@ -84,17 +101,19 @@ def multiset(rows: list[dict[str, Any]]) -> Counter[str]:
 
 @pytest.mark.parametrize("name", ["q2", "q3"])
 def test_rows_and_joins_stream(name: str, spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path) -> None:
-    expected = in_batch(spark, broker, topic, name)
+    query = of_nexmark(name, topic)
+    expected = in_batch(spark, broker, query)
     assert expected
-    assert multiset(streamed(spark, broker, topic, name, tmp_path)) == multiset(expected)
+    assert multiset(streamed(spark, broker, query, tmp_path)) == multiset(expected)
 
 
 def test_running_results_stream(spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path) -> None:
     keys = {"key_count": ("auction",), "q19": ("auction", "rank_number")}
     for name, key in keys.items():
-        streamed_rows = streamed(spark, broker, topic, name, tmp_path / name)
+        query = of_nexmark(name, topic)
+        streamed_rows = streamed(spark, broker, query, tmp_path / name)
         last = {tuple(row[column] for column in key): row for row in streamed_rows}
-        expected = in_batch(spark, broker, topic, name)
+        expected = in_batch(spark, broker, query)
         assert multiset(list(last.values())) == multiset(expected)
 
 
@@ -103,11 +122,26 @@ def test_windows_stream_when_they_close(
     name: str, spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
 ) -> None:
     end = {"q5": "window_end", "q11": "endtime"}[name]
-    expected = in_batch(spark, broker, topic, name)
-    newest = max(json.loads(row.value)["date_time"] for row in read_topic(spark, broker.bootstrap, topic).collect())
-    closed = [row for row in expected if row[end] <= newest - LAG_MS]
+    query = of_nexmark(name, topic)
+    closed = [row for row in in_batch(spark, broker, query) if row[end] <= reached(spark, broker, topic)]
     assert closed
-    assert multiset(streamed(spark, broker, topic, name, tmp_path)) == multiset(closed)
+    assert multiset(streamed(spark, broker, query, tmp_path)) == multiset(closed)
+
+
+def test_joins_of_windows_stream(spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path) -> None:
+    """A pair comes out as soon as it is there, a row without a partner when its window is over."""
+    query = new_users(topic)
+    expected = in_batch(spark, broker, query)
+    over = reached(spark, broker, topic)
+    out = [row for row in expected if row["auction"] is not None or row["window_end"] <= over]
+    assert {row["auction"] is None for row in out} == {True, False}
+    assert multiset(streamed(spark, broker, query, tmp_path)) == multiset(out)
+
+
+def reached(spark: SparkSession, broker: LocalBroker, topic: str) -> int:
+    """The watermark at the end of the topic."""
+    times = [json.loads(row.value)["date_time"] for row in read_topic(spark, broker.bootstrap, topic).collect()]
+    return max(times) - LAG_MS
 
 
 def test_the_command_line_runs_a_batch_job(spark: SparkSession, broker: LocalBroker, topic: str) -> None:

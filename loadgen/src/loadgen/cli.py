@@ -45,6 +45,10 @@ DEFAULT_TOPIC = "nexmark-events"
 Bootstrap = Annotated[
     str, typer.Option(envvar="TOWPATH_BOOTSTRAP", help="Address of the Kafka brokers.", show_default=True)
 ]
+KafkaConfig = Annotated[
+    Path | None,
+    typer.Option(envvar="TOWPATH_KAFKA_CONFIG", help="File of key=value Kafka client properties (TLS, SASL)."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line on stdout.")]
 Memory = Annotated[int, typer.Option(help="Heap of Spark's JVM in MiB.", min=512)]
 Cores = Annotated[int, typer.Option(help="Threads of Spark.", min=1)]
@@ -78,6 +82,7 @@ class GuaranteeOption(StrEnum):
 )
 def load(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    kafka_config: KafkaConfig = None,
     topic: Annotated[str, typer.Option(help="Topic to load.")] = DEFAULT_TOPIC,
     rate: Annotated[str, typer.Option(help="Events per second, or `max` for all it can.")] = "10000",
     profile: Annotated[
@@ -110,6 +115,7 @@ def load(
 
     Each event carries its intended time (`sched_ms`). Time zero is fixed when Spark has started and warmed up.
     """
+    from loadgen.cluster import Cluster
     from loadgen.load import LoadSettings, run_load
     from loadgen.options import SourceOptions, parse_count, parse_duration_ms
     from loadgen.source import generator_config
@@ -127,7 +133,7 @@ def load(
         )
         generator_config(source)
         settings = LoadSettings(
-            bootstrap,
+            Cluster(bootstrap, kafka_config),
             topic,
             source,
             full_speed=full_speed,
@@ -150,6 +156,7 @@ def latency(
     topics: Annotated[list[str], typer.Argument(help="Sink topics.")],
     out: Annotated[Path, typer.Option(help="Directory for windows.parquet, report.html, report.png, checkpoint.")],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    kafka_config: KafkaConfig = None,
     input_topic: Annotated[str | None, typer.Option(help="Topic of the load: reports the load's own delay.")] = None,
     batch: Annotated[bool, typer.Option("--batch/--follow", help="Measure what is there and end, or follow.")] = False,
     until_idle: Annotated[str | None, typer.Option(help="End when no record came for so long.")] = None,
@@ -168,12 +175,13 @@ def latency(
     *append*: the output is in the log; *visible*: a read_committed reader has it; *load*: the generator's share.
     SIGTERM or Ctrl-C ends it with all that was there, and the report is written.
     """
+    from loadgen.cluster import Cluster
     from loadgen.latency import LatencySettings, follow, measure_batch
     from loadgen.options import parse_duration_ms
 
     with _errors():
         settings = LatencySettings(
-            bootstrap,
+            Cluster(bootstrap, kafka_config),
             tuple(topics),
             out,
             input_topic=input_topic,
@@ -210,17 +218,20 @@ def receive(
     topics: Annotated[list[str], typer.Argument(help="Sink topics.")],
     out: Annotated[Path, typer.Option(help="Directory of the run; stamps go into receipts/ in it.")],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    kafka_config: KafkaConfig = None,
 ) -> None:
     """Only stamp when a read_committed reader has each record, without Spark, until SIGTERM or Ctrl-C.
 
     Costs a few per cent of a core at 10 k records/s; `latency --batch` uses the stamps after the run.
     """
     from loadgen import receiver
+    from loadgen.cluster import Cluster
     from loadgen.topics import end_offsets
 
     with _errors(), _stop_signals() as stop:
-        start = {topic: end_offsets(bootstrap, topic, committed=True) for topic in topics}
-        total = receiver.receive(bootstrap, start, out / "receipts", stop.is_set)
+        cluster = Cluster(bootstrap, kafka_config)
+        start = {topic: end_offsets(cluster, topic, committed=True) for topic in topics}
+        total = receiver.receive(cluster, start, out / "receipts", stop.is_set)
         console.print(f"{total:,} records stamped")
 
 
@@ -234,6 +245,7 @@ def verify(
         Path | None, typer.Option(help="The query's output, where that is a directory of Parquet files.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    kafka_config: KafkaConfig = None,
     input_topic: Annotated[str, typer.Option(help="The query's input.")] = DEFAULT_TOPIC,
     state: Annotated[
         Path | None, typer.Option(help="Final state as Parquet: columns table, partition, key, value.")
@@ -250,6 +262,7 @@ def verify(
 
     Exit status 1 if anything differs, or if there was nothing to compare.
     """
+    from loadgen.cluster import Cluster
     from loadgen.oracle import verify_files, verify_topics
 
     with _errors():
@@ -258,11 +271,12 @@ def verify(
         if files is not None and state is not None:
             raise OptionError("--state goes with --sink-topic: queries that write files leave none to compare")
         with _session("towpath-verify", cores, memory) as spark:
-            results = [] if files is None else verify_files(spark, bootstrap, query, input_topic, files)
+            cluster = Cluster(bootstrap, kafka_config)
+            results = [] if files is None else verify_files(spark, cluster, query, input_topic, files)
             if sink_topic is not None:
                 results = verify_topics(
                     spark,
-                    bootstrap,
+                    cluster,
                     query,
                     input_topic,
                     sink_topic,
@@ -309,10 +323,13 @@ def _seconds(text: str | None, option: str) -> float | None:
 @contextmanager
 def _errors() -> Iterator[None]:
     """Prints an error that a user can act on as one line, exit status 2."""
+    from confluent_kafka import KafkaException
+
     try:
         yield
-    except (LoadgenError, NexmarkError) as error:
-        console.print(f"[bold red]error:[/bold red] {escape(str(error))}", highlight=False, soft_wrap=True)
+    except (LoadgenError, NexmarkError, KafkaException) as error:
+        text = f"Kafka: {error.args[0].str()}" if isinstance(error, KafkaException) else str(error)
+        console.print(f"[bold red]error:[/bold red] {escape(text)}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from error
 
 

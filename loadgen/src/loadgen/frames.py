@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from loadgen.cluster import Brokers, source_options
 from loadgen.topics import Offsets
 
 if TYPE_CHECKING:
@@ -22,15 +23,15 @@ def offsets_json(offsets: Mapping[str, Offsets]) -> str:
     return json.dumps({topic: {str(p): o for p, o in sorted(at.items())} for topic, at in sorted(offsets.items())})
 
 
-def reader_options(bootstrap: str, *, fail_on_data_loss: bool = True) -> dict[str, str]:
+def reader_options(bootstrap: Brokers, *, fail_on_data_loss: bool = True) -> dict[str, str]:
     """Options of every Kafka reader here.
 
     Args:
-        bootstrap: Address of the brokers.
+        bootstrap: The cluster.
         fail_on_data_loss: End with an error when offsets are gone (retention, deletion), rather than go on.
     """
     return {
-        "kafka.bootstrap.servers": bootstrap,
+        **source_options(bootstrap),
         # Spark's default is read_uncommitted, which also returns the records of aborted transactions.
         "kafka.isolation.level": "read_committed",
         "failOnDataLoss": str(fail_on_data_loss).lower(),
@@ -39,7 +40,7 @@ def reader_options(bootstrap: str, *, fail_on_data_loss: bool = True) -> dict[st
 
 def read_records(
     spark: SparkSession,
-    bootstrap: str,
+    bootstrap: Brokers,
     start: Mapping[str, Offsets],
     end: Mapping[str, Offsets],
     *,
@@ -49,7 +50,7 @@ def read_records(
 
     Args:
         spark: Session with the connector.
-        bootstrap: Address of the brokers.
+        bootstrap: The cluster.
         start: Topic → partition → first offset.
         end: The same, first offset beyond.
         fail_on_data_loss: See `reader_options`.
@@ -60,7 +61,7 @@ def read_records(
 
 
 def stream_records(
-    spark: SparkSession, bootstrap: str, start: Mapping[str, Offsets], *, fail_on_data_loss: bool = True
+    spark: SparkSession, bootstrap: Brokers, start: Mapping[str, Offsets], *, fail_on_data_loss: bool = True
 ) -> DataFrame:
     """The committed records from given offsets on, as a stream; arguments as for `read_records`."""
     reader = spark.readStream.format("kafka").options(**reader_options(bootstrap, fail_on_data_loss=fail_on_data_loss))

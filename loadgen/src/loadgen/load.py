@@ -27,6 +27,7 @@ import numpy as np
 
 import nexmark
 from loadgen.causes import cause_of
+from loadgen.cluster import Brokers, source_options
 from loadgen.errors import JobError, OptionError
 from loadgen.frames import read_records, stamped
 from loadgen.histogram import quantiles
@@ -100,7 +101,7 @@ class LoadSettings:
     """What to load, and where.
 
     Attributes:
-        bootstrap: Address of the brokers.
+        bootstrap: The cluster.
         topic: Name of the topic.
         source: What is generated. `topic_partitions` and `readers` are filled in from the topic.
         full_speed: As fast as it goes instead of paced; events are stamped with the time of their generation,
@@ -114,7 +115,7 @@ class LoadSettings:
         checkpoint: Directory of the query's checkpoint; a temporary one if None.
     """
 
-    bootstrap: str
+    bootstrap: Brokers
     topic: str
     source: SourceOptions = field(default_factory=SourceOptions)
     full_speed: bool = False
@@ -349,7 +350,7 @@ def _run_full_speed(spark: SparkSession, settings: LoadSettings, watch: _Watch, 
 
 def _sink(settings: LoadSettings) -> dict[str, str]:
     producer = settings.producer or PACED
-    return {"kafka.bootstrap.servers": settings.bootstrap, "topic": settings.topic} | producer.options()
+    return {**source_options(settings.bootstrap), "topic": settings.topic} | producer.options()
 
 
 def _schedule_start(checkpoint: Path) -> int | None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from loadgen.cluster import Brokers, Cluster, client_settings, cluster_of
 from loadgen.errors import JobError, TopicError
 from loadgen.receipts import ReceiptWriter, compact
 from loadgen.topics import Offsets, end_offsets
@@ -44,7 +45,7 @@ READY_FILE = "ready.json"
 
 
 def receive(
-    bootstrap: str,
+    bootstrap: Brokers,
     start: Mapping[str, Offsets],
     directory: Path,
     stop: Callable[[], bool],
@@ -53,7 +54,7 @@ def receive(
     """Stamps records until told to stop, and then those that had been committed by that moment.
 
     Args:
-        bootstrap: Address of the brokers.
+        bootstrap: The cluster.
         start: Topic → partition → first offset.
         directory: Where the receipts go.
         stop: Asked several times a second.
@@ -131,24 +132,29 @@ def _position(message: Message) -> tuple[str, int, int]:
     return message.topic(), message.partition(), message.offset()  # type: ignore[return-value]
 
 
-def _config(bootstrap: str) -> dict[str, Any]:
-    return {
-        "bootstrap.servers": bootstrap,
-        "group.id": "towpath-latency-receiver",
-        "enable.auto.commit": False,
-        "isolation.level": "read_committed",
-        "auto.offset.reset": "earliest",
-        "fetch.wait.max.ms": 100,
-        "fetch.queue.backoff.ms": 5,
-        "log_level": 0,
-    }
+def _config(bootstrap: Brokers) -> dict[str, Any]:
+    return client_settings(
+        bootstrap,
+        {
+            "group.id": "towpath-latency-receiver",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 100,
+            "fetch.queue.backoff.ms": 5,
+        },
+    )
 
 
 class ReceiverProcess:
     """Runs `receive` in a child process, as a context manager."""
 
-    def __init__(self, bootstrap: str, start: Mapping[str, Offsets], directory: Path) -> None:
-        self._arguments = json.dumps({"bootstrap": bootstrap, "start": start, "directory": str(directory)})
+    def __init__(self, bootstrap: Brokers, start: Mapping[str, Offsets], directory: Path) -> None:
+        cluster = cluster_of(bootstrap)
+        config = None if cluster.config is None else str(cluster.config)
+        self._arguments = json.dumps(
+            {"bootstrap": cluster.bootstrap, "config": config, "start": start, "directory": str(directory)}
+        )
         self._directory = directory
 
     def __enter__(self) -> ReceiverProcess:
@@ -196,7 +202,8 @@ def _main() -> None:
         stopped.set()
 
     threading.Thread(target=until_closed, name="parent", daemon=True).start()
-    receive(arguments["bootstrap"], start, Path(arguments["directory"]), stopped.is_set)
+    config = None if arguments["config"] is None else Path(arguments["config"])
+    receive(Cluster(arguments["bootstrap"], config), start, Path(arguments["directory"]), stopped.is_set)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from loadgen.errors import JobError
 from loadgen.jars import connector_conf
 from loadgen.java import require_java
+from statemgr.kafka.java import SPARK_SECRETS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,6 +120,7 @@ def session_conf(settings: SessionSettings, work_dir: Path) -> dict[str, str]:
         "spark.sql.streaming.stopTimeout": "20s",
         "spark.sql.execution.pandas.udf.buffer.size": str(SOCKET_BUFFER_BYTES),
         "spark.python.worker.reuse": "true",
+        "spark.redaction.regex": SPARK_SECRETS,
     }
     conf.update({"spark.jars": ",".join(str(path) for path in settings.jars)} if settings.jars else {})
     conf.update(settings.extra)

@@ -16,6 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from loadgen.cluster import Brokers, client_settings
 from loadgen.errors import ClockError, TopicError
 
 __all__ = [
@@ -93,11 +94,11 @@ def topic_faults(config: Mapping[str, str]) -> list[str]:
     return faults
 
 
-def ensure_topic(bootstrap: str, topic: str, create_partitions: int | None = None) -> int:
+def ensure_topic(bootstrap: Brokers, topic: str, create_partitions: int | None = None) -> int:
     """Makes sure that a topic exists and is fit to be measured.
 
     Args:
-        bootstrap: Address of the brokers.
+        bootstrap: The cluster.
         topic: Name.
         create_partitions: Create it with that many partitions if it does not exist.
 
@@ -126,23 +127,23 @@ def ensure_topic(bootstrap: str, topic: str, create_partitions: int | None = Non
     return partitions
 
 
-def end_offsets(bootstrap: str, topic: str, *, committed: bool = False) -> Offsets:
+def end_offsets(bootstrap: Brokers, topic: str, *, committed: bool = False) -> Offsets:
     """Offsets after the last record of each partition.
 
     Args:
-        bootstrap: Address of the brokers.
+        bootstrap: The cluster.
         topic: Name.
         committed: Up to the last stable offset (what a read_committed reader sees), else the high watermark.
     """
     return _list_offsets(bootstrap, topic, OffsetSpec.latest(), committed)  # type: ignore[no-untyped-call]
 
 
-def earliest_offsets(bootstrap: str, topic: str) -> Offsets:
+def earliest_offsets(bootstrap: Brokers, topic: str) -> Offsets:
     """Offset of the first record that each partition still has."""
     return _list_offsets(bootstrap, topic, OffsetSpec.earliest(), committed=False)  # type: ignore[no-untyped-call]
 
 
-def append_span_ms(bootstrap: str, topic: str, start: Offsets, end: Offsets) -> tuple[int, int] | None:
+def append_span_ms(bootstrap: Brokers, topic: str, start: Offsets, end: Offsets) -> tuple[int, int] | None:
     """Append times of the first and the last record between offsets, over all partitions.
 
     Returns:
@@ -186,7 +187,7 @@ def check_clock(reading: ClockReading, limit_ms: float = MAX_CLOCK_OFFSET_MS) ->
         )
 
 
-def ensure_probe_topic(bootstrap: str, topic: str = PROBE_TOPIC) -> None:
+def ensure_probe_topic(bootstrap: Brokers, topic: str = PROBE_TOPIC) -> None:
     """Creates the topic for probes, with one partition and an hour's retention, if it is missing."""
     admin = _admin(bootstrap)
     if _partition_count(admin, bootstrap, topic) is None:
@@ -194,11 +195,11 @@ def ensure_probe_topic(bootstrap: str, topic: str = PROBE_TOPIC) -> None:
         _create(admin, NewTopic(topic, num_partitions=1, config=config))
 
 
-def measure_clock(bootstrap: str, topic: str = PROBE_TOPIC) -> ClockReading:
+def measure_clock(bootstrap: Brokers, topic: str = PROBE_TOPIC) -> ClockReading:
     """Measures the offset of the broker's clock by records that it stamps (Cristian's algorithm).
 
     Args:
-        bootstrap: Address of the brokers.
+        bootstrap: The cluster.
         topic: A topic of one partition for the probes; it is created if need be.
 
     Returns:
@@ -208,7 +209,7 @@ def measure_clock(bootstrap: str, topic: str = PROBE_TOPIC) -> ClockReading:
         TopicError: The broker did not take the probes.
     """
     ensure_probe_topic(bootstrap, topic)
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
+    producer = Producer(client_settings(bootstrap, {"linger.ms": 0}))
     readings = [_probe(producer, topic) for _ in range(CLOCK_PROBES)]
     return min(readings, key=lambda reading: reading.error_ms)
 
@@ -230,24 +231,25 @@ def _probe(producer: Producer, topic: str) -> ClockReading:
     return ClockReading(stamps[0] - (sent + half), half + 1)  # a stamp is a whole millisecond
 
 
-def _admin(bootstrap: str) -> AdminClient:
-    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+def _admin(bootstrap: Brokers) -> AdminClient:
+    return AdminClient(client_settings(bootstrap, {}))
 
 
-def _reader_config(bootstrap: str) -> dict[str, Any]:
-    return {
-        "bootstrap.servers": bootstrap,
-        "group.id": "towpath-load-reader",
-        "enable.auto.commit": False,
-        "auto.offset.reset": "error",
-        "isolation.level": "read_committed",
-        "fetch.wait.max.ms": 50,
-        "max.partition.fetch.bytes": 65_536,
-        "log_level": 0,
-    }
+def _reader_config(bootstrap: Brokers) -> dict[str, Any]:
+    return client_settings(
+        bootstrap,
+        {
+            "group.id": "towpath-load-reader",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 50,
+            "max.partition.fetch.bytes": 65_536,
+        },
+    )
 
 
-def _partition_count(admin: AdminClient, bootstrap: str, topic: str) -> int | None:
+def _partition_count(admin: AdminClient, bootstrap: Brokers, topic: str) -> int | None:
     try:
         listed = admin.list_topics(timeout=CONNECT_TIMEOUT_S).topics.get(topic)
     except KafkaException as error:
@@ -264,7 +266,7 @@ def _create(admin: AdminClient, topic: NewTopic) -> None:
         raise TopicError(f"topic {topic.topic} can't be created: {error.args[0].str()}") from error
 
 
-def _list_offsets(bootstrap: str, topic: str, spec: OffsetSpec, committed: bool) -> Offsets:
+def _list_offsets(bootstrap: Brokers, topic: str, spec: OffsetSpec, committed: bool) -> Offsets:
     admin = _admin(bootstrap)
     count = _partition_count(admin, bootstrap, topic)
     if count is None:

@@ -11,12 +11,13 @@ FIRST_DIRECTORY = 3
 """``https://host/dir1/dir2/dir3/…`` split at ``/``: scheme, nothing, host, then the directories."""
 
 
+SLASHED = expr(polars=pl.col("url").str.split("/"), spark="SPLIT(url, '/')")
+"""What stands between the slashes of the URL."""
+
+
 def directory(place: int) -> Expression:
-    """What stands at a place between the slashes of the URL; null where it is shorter."""
-    return expr(
-        polars=pl.col("url").str.split("/").list.get(place, null_on_oob=True),
-        spark=f"GET(SPLIT(url, '/'), {place})",
-    )
+    """What stands at a place between the slashes; null where the URL is shorter."""
+    return expr(polars=pl.col("slashed").list.get(place, null_on_oob=True), spark=f"GET(slashed, {place})")
 
 
 def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
@@ -29,7 +30,8 @@ def build(partitions: int = 8, replicas: int = 1, topic: str = TOPIC) -> Query:
     """
     query = Query("q22", partitions=partitions, description="URL directories")
     directories = {f"dir{n}": directory(FIRST_DIRECTORY + n - 1) for n in (1, 2, 3)}
-    bids(query, topic, replicas).select("auction", "bidder", "price", "channel", **directories).sink("q22")
+    slashed = bids(query, topic, replicas).with_columns(slashed=SLASHED)
+    slashed.select("auction", "bidder", "price", "channel", **directories).sink("q22")
     return query
 
 

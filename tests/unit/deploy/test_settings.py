@@ -41,7 +41,11 @@ OF_THE_COORDINATOR_TOO = {
     "http_port",
 }
 
-WITHOUT_A_CLASS = {"TOWPATH_NATIVE", "TOWPATH_ALLOCATOR"}
+OF_KUBERNETES = {"scaler", "kubernetes_namespace", "kubernetes_name"}
+
+OF_EVERY_PROCESS = {"TOWPATH_LOG_FORMAT"}
+
+WITHOUT_A_CLASS = {"TOWPATH_NATIVE", "TOWPATH_ALLOCATOR", *OF_EVERY_PROCESS}
 
 HAVE_NO_FILE = {"queries.q10"}
 """It writes files, for which containers would have to share a directory."""
@@ -84,7 +88,8 @@ def named_queries() -> list[str]:
 def test_stages_and_coordinator_can_be_set_as_on_the_command_line() -> None:
     stage = variables(StageSettings, DECIDED_BY_THE_FILE | FILES_OF_SECRETS)
     assert passed_on("stage") == set(stage) | WITHOUT_A_CLASS
-    assert passed_on("coordinator") == set(variables(CoordinatorSettings, OF_THE_COORDINATOR_TOO))
+    of_coordinator = set(variables(CoordinatorSettings, OF_THE_COORDINATOR_TOO | OF_KUBERNETES))
+    assert passed_on("coordinator") == of_coordinator | OF_EVERY_PROCESS
 
 
 def test_the_example_names_every_setting_and_no_other() -> None:
@@ -125,8 +130,9 @@ def test_services_of_a_query_are_its_stages_and_the_jobs_at_its_sinks() -> None:
 
 
 def test_our_containers_can_change_nothing_but_their_volumes() -> None:
-    for name, service in services(DIRECTORY / "base.yml").items():
-        hardened = service if "extends" not in service else services(DIRECTORY / "base.yml")[service["extends"]]
+    base = services(DIRECTORY / "base.yml")
+    for name, service in {**base, "token": services(ROOT / "docker-compose.yml")["token"]}.items():
+        hardened = service if "extends" not in service else base[service["extends"]]
         assert hardened["read_only"] is True, name
         assert hardened["cap_drop"] == ["ALL"], name
         assert "no-new-privileges:true" in hardened["security_opt"], name

@@ -9,6 +9,7 @@ SEED = 42
 
 @pytest.mark.parametrize(
     ("pool", "beginning", "digest"),
+    # pragma: allowlist nextline secret
     [("text", b"amkpkuqceuxnronf", "58aaf2c42e41af49"), ("pad", b"dfpssewifzbizndg", "dd0f267c836b7184")],
 )
 def test_pools_are_those_of_the_definition(pool, beginning, digest):

@@ -182,6 +182,19 @@ def test_misses_of_a_batch_are_one_read_and_absence_is_cached():
     assert store.asked == [3, 1]
 
 
+def test_what_was_asked_for_and_what_the_store_was_asked_for_is_counted_by_table():
+    state = state_on(MemoryBackend())
+    counts, names = state.table("counts"), state.table("names")
+    counts.get_many([b"a", b"b"])
+    counts.get_many([b"a", b"b", b"c"])
+    names.get(b"a")
+    names.get(b"a")
+    counts.put(b"d", 1)
+    counts.get(b"d")
+    assert state.reads() == {"counts": (6, 3), "names": (2, 1)}
+    assert state.cached_entries == 5
+
+
 def test_the_cache_stays_within_its_limit():
     state, _ = counting_state(100)
     table = state.table("counts")

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from statemgr.errors import SecurityError
+
 LOOK_UP_S = 0.5
 """For names that are looked up to explain an error: a name service answers in some 10 ms, one that is away never."""
 
@@ -61,6 +63,14 @@ def unresolved(servers: Iterable[Server], timeout_s: float = LOOK_UP_S) -> dict[
     return dict(found)
 
 
-def coordinator_url(text: str) -> str:
-    """URL of a coordinator: ``host:port`` alone means http; empty: there is none."""
-    return text if not text or "://" in text else f"http://{text}"
+def coordinator_url(text: str, *, tls: bool = False) -> str:
+    """URL of a coordinator: ``host:port`` alone means http, or https with TLS; empty: there is none.
+
+    Raises:
+        SecurityError: there are certificates, and the URL is of a connection without TLS.
+    """
+    if text and "://" not in text:
+        return f"{'https' if tls else 'http'}://{text}"
+    if tls and text.lower().startswith("http://"):
+        raise SecurityError(f"{text} is a connection without TLS, and TLS is set up: write https://")
+    return text

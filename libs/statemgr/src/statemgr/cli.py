@@ -15,7 +15,7 @@ try:
 except ModuleNotFoundError:
     sys.exit("error: the command needs more packages: pip install 'statemgr[serve]'")
 
-from statemgr.errors import StateError
+from statemgr.errors import SecurityError, StateError
 
 EXIT_STOPPED = 1
 EXIT_USAGE = 2
@@ -68,7 +68,7 @@ def serve(
     """Serve the stores of a replica to other replicas until SIGTERM: its state manager.
 
     It reads beside the replica, also when that has stopped or died, and writes its address to statemgr.json in the
-    replica's directory.
+    replica's directory. Outside loopback it needs TOWPATH_TOKEN_FILE, or TOWPATH_TLS_CERT, _KEY and _CA.
 
     Example: statemgr serve --app shop --replica count-0 --state-dir build/state/shop/count-0
     """
@@ -97,7 +97,7 @@ def serve(
         run(settings)
     except StateError as error:
         typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(EXIT_USAGE if isinstance(error, ServeError) else EXIT_STOPPED) from error
+        raise typer.Exit(EXIT_USAGE if isinstance(error, (ServeError, SecurityError)) else EXIT_STOPPED) from error
     except Exception as error:
         traceback.print_exc()
         typer.echo(f"crashed: {type(error).__name__}: {error}; a supervisor starts it again", err=True)

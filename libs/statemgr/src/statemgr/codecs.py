@@ -14,6 +14,9 @@ from statemgr.errors import CodecError
 
 V = TypeVar("V")
 
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises at bytes that it can't read; the last where they are nested too deep."""
+
 
 class ValueCodec(Protocol[V]):
     """Encodes the values of one table. None is never encoded: it means absence, a tombstone in the changelog."""
@@ -54,7 +57,7 @@ class JsonCodec(Generic[V]):
         """See :meth:`ValueCodec.decode`."""
         try:
             return self._decoder.decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise CodecError(f"not JSON of {self._kind}: {error}") from error
 
 

@@ -16,6 +16,7 @@
     ├── StoreLockedError         (TimeoutError) another holder did not free a store's lock before the deadline: stop
     ├── StoreClosedError         (RuntimeError) a store was used after close: a fault of the caller
     ├── OpenScanError            (RuntimeError) a store was closed under a live scan: a fault of the caller
+    ├── SecurityError            (ValueError) credentials are missing or wrong: stop at start with the remedy, exit 2
     ├── CodecError               (ValueError) bytes that are not what the schema says: dead letter; control data: stop
     ├── HolderUnavailableError   (TimeoutError) no answer from a state manager in time: ask again, then another base
     ├── StaleRequestError        (PermissionError) a state manager does not see us as owner: read the log, ask again
@@ -27,6 +28,8 @@
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from statemgr.types import TaskId
 
@@ -105,6 +108,13 @@ class OpenScanError(StateError, RuntimeError):
 
 class CodecError(StateError, ValueError):
     """Bytes that do not decode to what the schema says."""
+
+
+class SecurityError(StateError, ValueError):
+    """Credentials are missing, or can't be used; the text says which, and holds no secret."""
+
+    exit_status: ClassVar[int] = 2
+    """Status of a command that ends with this error: its call or environment has to be changed first."""
 
 
 class RecordTooLargeError(StateError, ValueError):

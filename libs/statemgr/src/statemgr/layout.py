@@ -4,6 +4,7 @@ Key formats::
 
     changelog key  =  table id (2 bytes, big endian) + key bytes
     store key      =  bin (1 byte) + changelog key
+    list's chunk   =  table id + 0x8000, key bytes, number (4 bytes, big endian), 1 byte that makes its bin the list's
 
 The bin is a hash slice of a task's keys, the unit of background migration. It uses CRC32, because with the
 partitioner's murmur2 for both, a task's keys would fall into a fraction of the bins (R9).
@@ -12,6 +13,7 @@ partitioner's murmur2 for both, a task's keys would fall into a fraction of the 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 
 from statemgr.types import TaskId
@@ -22,8 +24,11 @@ BIN_COUNT = 256
 PROGRESS_TABLE = 0xFFFF
 """Table id of the progress record."""
 
-MAX_TABLES = 0xFF00
+MAX_TABLES = 0x7F00
 """Table ids from here on are the library's own."""
+
+CHUNK_TABLES = 0x8000
+"""A list table's chunks are under its id and this."""
 
 PROGRESS_KEY = PROGRESS_TABLE.to_bytes(2, "big")
 """Changelog key of the progress record."""
@@ -37,6 +42,9 @@ MIGRATION_KEY = b"\x01"
 HOT_KEY = b"\x02"
 """Store key of the hot set: the store keys most used lately, hottest first."""
 
+
+REPLICA_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+"""What a replica may be called: its name is a directory, and part of transactional ids and URLs."""
 
 SECONDARY_DIRECTORY = ".secondary"
 """Under a replica's directory: private files of those who read its stores while they are in use."""
@@ -100,6 +108,39 @@ def split_changelog_key(key: bytes) -> tuple[int, bytes]:
     return int.from_bytes(key[:2], "big"), key[2:]
 
 
+def list_table(table: int) -> int | None:
+    """Id of the list table whose chunks are under this id; None: it is no such id."""
+    return table - CHUNK_TABLES if CHUNK_TABLES <= table < CHUNK_TABLES + MAX_TABLES else None
+
+
+def chunk_keys(list_key: bytes, numbers: Iterable[int]) -> list[bytes]:
+    """Changelog keys of a list's chunks, in the same bin as the list.
+
+    A byte at the end sees to that, and is found without a search: the low byte of a CRC32 after one byte more is
+    another one for each of the 256. So whoever computes bins need not know of lists.
+
+    Args:
+        list_key: changelog key of the list.
+        numbers: of the chunks, from 0 on.
+    """
+    table, key = split_changelog_key(list_key)
+    stem = changelog_key(table + CHUNK_TABLES, key)
+    begun, wanted = zlib.crc32(stem), ~bin_of(list_key)
+    found: list[bytes] = []
+    for number in numbers:
+        digits = number.to_bytes(_NUMBER_BYTES, "big")
+        register = ~zlib.crc32(digits, begun)
+        index = _CRC_INDEX[(wanted ^ (register >> 8)) & 0xFF]
+        found.append(stem + digits + BIN_PREFIXES[(register ^ index) & 0xFF])
+    return found
+
+
+def split_chunk_key(key: bytes) -> tuple[bytes, int]:
+    """Inverse of :func:`chunk_keys`, both without the table id: the list's key, and the chunk's number."""
+    stem, number = key[: -_NUMBER_BYTES - 1], key[-_NUMBER_BYTES - 1 : -1]
+    return stem, int.from_bytes(number, "big")
+
+
 def bin_of(changelog_key_: bytes) -> int:
     """Bin of an entry, 0 … 255."""
     return zlib.crc32(changelog_key_) & 0xFF
@@ -118,5 +159,10 @@ def store_key(changelog_key_: bytes) -> bytes:
     """Key of an entry in a task's store."""
     return BIN_PREFIXES[zlib.crc32(changelog_key_) & 0xFF] + changelog_key_
 
+
+_NUMBER_BYTES = 4
+
+_CRC_INDEX = {~zlib.crc32(b"\0", ~index & 0xFFFFFFFF) & 0xFF: index for index in range(256)}
+"""Low byte of an entry of CRC32's table → the entry's index; a CRC of register ``index`` and byte 0 is that entry."""
 
 _TOMBSTONE = TOMBSTONE_TABLE.to_bytes(2, "big")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from statemgr.codecs import UNREADABLE
 from statemgr.errors import CodecError
 from statemgr.types import Position
 
@@ -65,5 +66,5 @@ def decode_progress(value: bytes) -> Progress:
     """
     try:
         return _DECODER.decode(value)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise CodecError(f"not a progress record: {error}") from error

@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import filterfalse
 from operator import itemgetter
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from zlib import crc32
 
 from statemgr.codecs import ValueCodec
 from statemgr.errors import CodecError, RecordTooLargeError
 from statemgr.kafka.settings import MAX_RECORD_BYTES
-from statemgr.layout import MAX_TABLES, changelog_key
+from statemgr.layout import CHUNK_TABLES, MAX_TABLES, changelog_key, list_table
 from statemgr.store.base import Entry, Store
 from statemgr.uses import KeyUses
 
@@ -33,15 +33,30 @@ _TABLE_BYTES = 2
 
 @dataclass(frozen=True)
 class TableSpec(Generic[V]):
-    """A table of a stage: its name in code, its id in keys (never reused for another meaning), its value codec."""
+    """A table of a stage: its name in code, its id in keys (never reused for another meaning), its value codec.
+
+    ``chunks``: where values are the heads of lists (:mod:`statemgr.lists`), the codec of their chunks.
+    """
 
     name: str
     id: int
     codec: ValueCodec[V]
+    chunks: ValueCodec[Any] | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.id < MAX_TABLES:
+        if not 0 <= self.id < MAX_TABLES and list_table(self.id) is None:
             raise ValueError(f"table {self.name!r} has id {self.id}; ids run from 0 to {MAX_TABLES - 1}")
+
+    @property
+    def of_chunks(self) -> TableSpec[Any]:
+        """The table of the chunks.
+
+        Raises:
+            TypeError: its values are no lists.
+        """
+        if self.chunks is None:
+            raise TypeError(f"table {self.name!r} has no lists: make its spec with chunks=…")
+        return TableSpec(f"{self.name}.chunks", self.id + CHUNK_TABLES, self.chunks)
 
 
 class ValueTable(Generic[V]):
@@ -49,6 +64,10 @@ class ValueTable(Generic[V]):
 
     Values belong to the table once they are put: change a copy and put it, not the object that a get returned.
     Made by :class:`TaskState`.
+
+    Attributes:
+        asked: keys whose values were asked for so far, one that occurs twice in a batch counted twice.
+        read: how many of them the store was asked for; the others were cached.
     """
 
     def __init__(self, spec: TableSpec[V], store: Store, cache_entries: int) -> None:
@@ -61,6 +80,8 @@ class ValueTable(Generic[V]):
         self._dirty: dict[bytes, V | None] = {}
         self._sent: dict[bytes, V | None] = {}  # handed out by changes(), not applied yet
         self._uses = KeyUses(self._generation // 2)
+        self.asked = 0
+        self.read = 0
 
     @property
     def dirty_entries(self) -> int:
@@ -81,10 +102,12 @@ class ValueTable(Generic[V]):
             MissingStateError: the state of a key is still elsewhere; see :meth:`TaskState.unresolved`.
         """
         self.note_use(keys)
-        return self._get_many(keys)
+        return self.peek_many(keys)
 
-    def _get_many(self, keys: Sequence[bytes]) -> list[V | None]:
+    def peek_many(self, keys: Sequence[bytes]) -> list[V | None]:
+        """The same, of keys whose use is noted already."""
         young = self._young
+        self.asked += len(keys)
         missing = list(filterfalse(young.__contains__, keys))
         if missing:
             self._load(missing)
@@ -108,7 +131,7 @@ class ValueTable(Generic[V]):
     def get(self, key: bytes) -> V | None:
         """The value, or None where absent."""
         self._uses.note_one(key)
-        return self._get_many((key,))[0]
+        return self.peek_many((key,))[0]
 
     def put(self, key: bytes, value: V | None) -> None:
         """Set a value; None deletes."""
@@ -180,6 +203,14 @@ class ValueTable(Generic[V]):
         prefix, bins = self._prefix, _BINS
         return [bins[crc32(full) & 0xFF] + full for full in map(prefix.__add__, keys)]
 
+    def has(self, store_key: bytes) -> bool:
+        """Whether an entry of this table is called so in the task's store."""
+        return store_key.startswith(self._prefix, 1)
+
+    def name_of(self, store_key: bytes) -> bytes:
+        """Inverse of :meth:`store_keys`, for one of its entries."""
+        return store_key[1 + _TABLE_BYTES :]
+
     def uncached(self, keys: Sequence[bytes]) -> list[bytes]:
         """Which of these would be read from the store, each once, in their order."""
         missing = dict.fromkeys(filterfalse(self._young.__contains__, keys))
@@ -222,6 +253,7 @@ class ValueTable(Generic[V]):
             young.update(zip(known, map(old.__getitem__, known), strict=True))
             keys = list(filterfalse(old.__contains__, keys))
         if keys:
+            self.read += len(keys)
             young.update(zip(keys, self._read(keys), strict=True))
 
     def _read(self, keys: list[bytes]) -> list[V | None]:

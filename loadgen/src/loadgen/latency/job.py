@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from confluent_kafka import Producer
 
+from loadgen.cluster import Brokers, client_settings
 from loadgen.errors import JobError, TopicError
 from loadgen.frames import read_records, stream_records
 from loadgen.histogram import statistics
@@ -45,7 +46,7 @@ class LatencySettings:
     """What to measure, and where the results go.
 
     Attributes:
-        bootstrap: Address of the brokers.
+        bootstrap: The cluster.
         topics: Sink topics.
         directory: For counts, receipts, checkpoint, report; an earlier run's results in it are continued.
         input_topic: Topic of the load, for the load's own delay.
@@ -57,7 +58,7 @@ class LatencySettings:
         check_clocks: Refuse to measure when the broker's clock is off.
     """
 
-    bootstrap: str
+    bootstrap: Brokers
     topics: tuple[str, ...]
     directory: Path
     input_topic: str | None = None
@@ -267,7 +268,7 @@ class _Follower:
 
 
 def _producer(settings: LatencySettings) -> Producer:
-    return Producer({"bootstrap.servers": settings.bootstrap, "log_level": 0})
+    return Producer(client_settings(settings.bootstrap, {}))
 
 
 def _raise_failure(query: Any, *, expected: bool) -> None:

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from loadgen.cluster import Brokers
 from loadgen.errors import OptionError
 from loadgen.frames import read_records
 from loadgen.oracle.verify import (
@@ -28,14 +29,14 @@ SETTLE_TIMEOUT_S = 12.0
 """For open transactions to end: their own time-out is 10 s, plus what the broker takes to abort them."""
 
 
-def settled_end(bootstrap: str, topic: str, timeout_s: float = SETTLE_TIMEOUT_S) -> Offsets:
+def settled_end(bootstrap: Brokers, topic: str, timeout_s: float = SETTLE_TIMEOUT_S) -> Offsets:
     """End offsets up to which no transaction is open.
 
     The last stable offset may lag a commit that has already returned, so it is only trusted once it has
     reached the end of the log as an uncommitted reader sees it.
 
     Args:
-        bootstrap: Address of the brokers.
+        bootstrap: The cluster.
         topic: Name.
         timeout_s: How long to wait for open transactions; then the last stable offsets are the end.
     """
@@ -48,7 +49,7 @@ def settled_end(bootstrap: str, topic: str, timeout_s: float = SETTLE_TIMEOUT_S)
         time.sleep(0.1)
 
 
-def read_whole(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
+def read_whole(spark: SparkSession, bootstrap: Brokers, topic: str) -> DataFrame:
     """All committed records of a topic, as the Kafka source gives them."""
     start, end = earliest_offsets(bootstrap, topic), settled_end(bootstrap, topic)
     return read_records(spark, bootstrap, {topic: start}, {topic: end})
@@ -56,7 +57,7 @@ def read_whole(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
 
 def verify_topics(
     spark: SparkSession,
-    bootstrap: str,
+    bootstrap: Brokers,
     query: str,
     input_topic: str,
     sink_topic: str,
@@ -69,7 +70,7 @@ def verify_topics(
 
     Args:
         spark: Session with the connector.
-        bootstrap: Address of the brokers.
+        bootstrap: The cluster.
         query: One of `QUERIES`.
         input_topic: The query's input, from its beginning.
         sink_topic: The query's output, from its beginning.
@@ -93,13 +94,13 @@ def verify_topics(
 
 
 def verify_files(
-    spark: SparkSession, bootstrap: str, query: str, input_topic: str, directory: Path
+    spark: SparkSession, bootstrap: Brokers, query: str, input_topic: str, directory: Path
 ) -> list[VerifyResult]:
     """Compares Parquet files with the expectation from the input topic.
 
     Args:
         spark: Session with the connector.
-        bootstrap: Address of the brokers.
+        bootstrap: The cluster.
         query: One of `QUERIES`.
         input_topic: The query's input, from its beginning.
         directory: The query's output; its directories `column=value` are columns, and files that begin with a dot or

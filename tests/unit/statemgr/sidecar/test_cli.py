@@ -87,6 +87,31 @@ def test_what_is_wrong_is_said_in_one_line(run, tmp_path):
             assert expected in line
 
 
+def test_outside_loopback_it_needs_credentials_and_says_so_or_warns(run, monkeypatch):
+    refused = run("--host", "0.0.0.0")
+    status, said = refused.ended()
+    assert (status, said.count("\n")) == (2, 1), said
+    assert said.startswith(
+        "error: the state manager would listen at 0.0.0.0, where others reach it, without credentials"
+    )
+    monkeypatch.setenv("TOWPATH_INSECURE", "true")
+    allowed = run("--host", "0.0.0.0")
+    allowed.await_endpoint()
+    allowed.terminate()
+    status, said = allowed.ended()
+    assert status == 0, said
+    assert "INSECURE: the state manager listens at 0.0.0.0 and demands no credentials" in said
+
+
+def test_credentials_that_are_wrong_are_said_in_one_line(run, monkeypatch, tmp_path):
+    (tmp_path / "token").write_text("hunter2")
+    monkeypatch.setenv("TOWPATH_TOKEN_FILE", str(tmp_path / "token"))
+    status, said = run().ended()
+    assert (status, said.count("\n")) == (2, 1), said
+    assert "TOWPATH_TOKEN_FILE: token 1 in" in said
+    assert "hunter2" not in said
+
+
 def test_a_directory_that_can_t_be_used_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     command = Command(tmp_path / "file")

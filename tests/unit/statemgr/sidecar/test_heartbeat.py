@@ -9,8 +9,10 @@ from queue import SimpleQueue
 import pytest
 from structlog.testing import capture_logs
 
+from statemgr.security import Credentials
+from statemgr.security.post import Poster, PostRefusedError
 from statemgr.sidecar import heartbeat
-from statemgr.sidecar.heartbeat import Heartbeats
+from statemgr.sidecar.heartbeat import NOT_KNOWN, PATIENT_BEATS, TIMEOUT_S, Heartbeats
 from tests.harness.half_answer import half_answer
 
 
@@ -49,15 +51,31 @@ def test_a_coordinator_that_is_away_is_named_once():
     assert len(line.sent) == 1
 
 
+def test_a_coordinator_that_does_not_know_the_replica_yet_is_none_to_worry_about_unless_it_goes_on():
+    line = Line()
+    beats = Heartbeats("http://c:1", "a", "h:5", line.post)
+    line.error = PostRefusedError(NOT_KNOWN, "no replica 'a' has joined")
+    with capture_logs() as early:
+        for _ in range(PATIENT_BEATS):
+            beats.beat()
+    with capture_logs() as late:
+        beats.beat()
+        beats.beat()
+    assert early == []
+    assert [each["event"] for each in late] == [
+        "the coordinator at http://c:1/holders/a does not take heartbeats: status 404: no replica 'a' has joined"
+    ]
+
+
 def test_a_real_post_to_nobody_is_a_failure_and_nothing_more():
     with capture_logs() as said:
-        Heartbeats("http://127.0.0.1:1", "a", "h:5").beat()
+        Heartbeats("http://127.0.0.1:1", "a", "h:5", Poster(Credentials(), TIMEOUT_S)).beat()
     assert "refused" in said[0]["event"]
 
 
 def test_a_coordinator_that_is_killed_while_it_answers_is_a_failure_and_nothing_more():
     with half_answer() as url, capture_logs() as said:
-        Heartbeats(url, "a", "h:5").beat()
+        Heartbeats(url, "a", "h:5", Poster(Credentials(), TIMEOUT_S)).beat()
     assert "does not take heartbeats: IncompleteRead" in said[0]["event"]
 
 

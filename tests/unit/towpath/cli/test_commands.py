@@ -134,6 +134,38 @@ def test_an_error_of_the_user_is_one_line_and_status_2(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "who"),
+    [
+        (["coordinator", "queries.key_count", "--http-host", "0.0.0.0"], "the coordinator"),
+        (["stage", "queries.key_count", "--stage", "count", "--http-host", "::"], "the stage"),
+        (["pod", "queries.key_count", "--stage", "count", "--coordinator", "c:1", "--state-host", "10.0.0.7"],
+         "the state manager"),
+    ],
+)  # fmt: skip
+def test_outside_loopback_a_service_without_credentials_stops_at_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], who: str
+) -> None:
+    for name in ("TOWPATH_TOKEN_FILE", "TOWPATH_TLS_CERT", "TOWPATH_INSECURE"):
+        monkeypatch.delenv(name, raising=False)
+    code, said = error_of(monkeypatch, capsys, *arguments)
+    assert (code, said.count("\n")) == (2, 1), said
+    assert said.startswith(f"error: {who} would listen at ")
+    assert "TOWPATH_TOKEN_FILE" in said
+
+
+def test_a_token_file_that_is_not_there_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TOWPATH_TOKEN_FILE", "/nowhere/token")
+    for arguments in (["tasks"], ["coordinator", "queries.key_count"]):
+        code, said = error_of(monkeypatch, capsys, *arguments)
+        assert (code, said) == (
+            2,
+            "error: TOWPATH_TOKEN_FILE: /nowhere/token can't be read: No such file or directory\n",
+        )
+
+
+@pytest.mark.parametrize(
     ("error", "status"),
     [
         (SettingsError("a setting"), 2),

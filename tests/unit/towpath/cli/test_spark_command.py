@@ -40,6 +40,14 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         (["queries.q2", "--engine", "spark", "--static"], "--static is for --engine services"),
         (["queries.q2", "--engine", "spark", "--batch", "--until-end"], "for streaming, and this is --batch"),
         (["queries.q2", "--engine", "spark", "--spark", "a"], "--spark 'a': expected name=value"),
+        (
+            ["queries.q2", "--engine", "spark", "--spark", "kafka.sasl.jaas.config=hunter2"],
+            "--spark kafka.sasl.jaas.config: a secret, which others can read on a command line",
+        ),
+        (
+            ["queries.q2", "--engine", "spark", "--kafka-config", "/nowhere/x"],
+            "properties file /nowhere/x can't be read",
+        ),
     ],
 )
 def test_a_call_that_can_not_be_is_refused_at_once(
@@ -48,6 +56,7 @@ def test_a_call_that_can_not_be_is_refused_at_once(
     status, said = error_of(monkeypatch, capsys, "run", *arguments)
     assert (status, said.count("\n")) == (2, 1)
     assert error in said
+    assert "hunter2" not in said
 
 
 def test_without_pyspark_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

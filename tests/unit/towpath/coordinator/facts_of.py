@@ -26,6 +26,7 @@ from towpath.coordinator.fleet import Fleet
 from towpath.coordinator.limits import Limits
 from towpath.coordinator.messages import Heartbeat, TaskEpoch, TaskReport
 from towpath.coordinator.moves import Moves
+from towpath.coordinator.platform import NO_PLATFORM, Platform
 
 STAGE = "count"
 LIMITS = Limits()
@@ -99,6 +100,7 @@ class Scene:
         self.moves = Moves()
         self.pins: dict[TaskId, str] = {}
         self.stand_ins: dict[TaskId, str] = {}
+        self.platform: Platform = NO_PLATFORM
         self.waiting_since_s = self.now_s
         self.stages = {STAGE: StageFacts(STAGE, partitions, stateful)}
 
@@ -125,6 +127,7 @@ class Scene:
             term=1,
             now_s=self.now_s,
             limits=LIMITS,
+            platform=self.platform,
         )
 
 

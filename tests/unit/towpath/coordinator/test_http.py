@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import httpx
 import pytest
 from starlette.testclient import TestClient
 
 from statemgr.control.records import Layer, Manner, Strategy
+from statemgr.security import Credentials
 from tests.unit.towpath.coordinator.application import STAGE, Application
 from tests.unit.towpath.coordinator.facts_of import beat
-from towpath.coordinator import views
+from towpath.coordinator import known, views
 from towpath.coordinator.client import CoordinatorClient
 from towpath.coordinator.coordinator import Coordinator
 from towpath.coordinator.errors import CoordinatorError, CoordinatorUnavailableError, NotLeadingError, RefusedError
@@ -21,6 +23,7 @@ from towpath.coordinator.http import MOST_BYTES
 from towpath.coordinator.http import application as http_application
 from towpath.coordinator.messages import MoveRequest, ScaleRequest
 from towpath.coordinator.wishes import MOST_WISHES
+from towpath.coordinator.write_limit import REPLICA_AT_ONCE
 
 STALL_S = 30.0
 
@@ -158,13 +161,81 @@ def test_a_holder_is_heard(application: Application, http: TestClient) -> None:
         ("/scale", {"stage": "count", "replicas": True}, "replicas: Input should be a valid integer"),
         ("/scale", {"stage": "count", "replicas": 1001}, "less than or equal to 1000"),
         ("/move", {"stage": "count", "partition": 9, "replica": "count-1"}, "no task count/9"),
-        ("/replicas/cuont/a/died", None, "did you mean 'count'"),
     ],
 )
 def test_a_wrong_request_is_refused_with_the_reason(http: TestClient, path: str, body: object, text: str) -> None:
     answer = http.post(path, json=body)
     assert answer.status_code == 422
     assert text in answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "text"),
+    [
+        ("/replicas/cuont/count-0/died", None, "there is no stage 'cuont'; did you mean 'count'?"),
+        ("/replicas/count/cuont-0/died", None, "no replica 'cuont-0' has joined stage count; did you mean 'count-0'?"),
+        ("/holders/cuont-0", {"address": "machine:1"}, "no replica 'cuont-0' has joined any stage; did you mean"),
+        ("/holders/stranger", {"address": "machine:1"}, "no replica 'stranger' has joined any stage"),
+    ],
+)
+def test_nobody_is_heard_of_a_name_that_nobody_knows(
+    application: Application, http: TestClient, path: str, body: object, text: str
+) -> None:
+    answer = http.post(path, json=body)
+    assert answer.status_code == 404
+    assert text in answer.json()["detail"]
+    application.settle()
+    assert set(application.replicas["count-1"].answer.holders) == {"count-0", "count-1"}
+    assert [replica["phase"] for replica in http.get("/replicas").json()] == ["running", "running"]
+
+
+def test_one_that_is_known_by_the_log_alone_is_heard(application: Application) -> None:
+    """A coordinator that has just begun has heard nobody; the log names owners, and whose copies are still needed."""
+    moved = min(application.replicas["count-0"].owned)
+    application.replicas["count-1"].completes = False
+    application.heard_by.move(MoveRequest(stage=STAGE, partition=moved, replica="count-1"))
+    application.until("it moved", lambda: moved in application.replicas["count-1"].owned)
+    application.scale(1)
+    for replica in application.replicas.values():
+        replica.beats = False
+    newer = TestClient(http_application(application.coordinate("c2"), application.clock, STALL_S))
+    assert newer.post("/holders/count-0", json={"address": "machine:1"}).status_code == 200
+    assert newer.post(f"/replicas/{STAGE}/count-1/died").status_code == 200
+    assert newer.post(f"/replicas/{STAGE}/count-9/died").status_code == 404
+
+
+def test_names_that_no_replica_can_have_are_refused(http: TestClient) -> None:
+    for name in ("..", "a b", "-a", "ü", "a" * 101):
+        answer = http.post(f"/replicas/{STAGE}/{quote(name, safe='')}/heartbeat", json={"incarnation": "x"})
+        assert answer.status_code in {404, 422}, name
+    assert http.post("/scale", json={"stage": "s" * 101, "replicas": 1}).status_code == 422
+
+
+def test_more_newcomers_than_a_stage_may_have_are_refused_and_those_that_are_known_are_heard(
+    http: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known, "MOST_HEARD", 3)
+    beats = [
+        http.post(f"/replicas/{STAGE}/{name}/heartbeat", json={"incarnation": "x"}) for name in ("a", "b", "count-0")
+    ]
+    assert [each.status_code for each in beats] == [200, 422, 200]
+    assert "'b' is too many" in beats[1].json()["detail"]
+
+
+def test_a_replica_that_runs_wild_is_told_to_wait_and_the_others_are_heard(
+    application: Application, http: TestClient
+) -> None:
+    beat_of = "/replicas/{}/{}/heartbeat"
+    answers = [
+        http.post(beat_of.format(STAGE, "count-0"), json={"incarnation": "x"}) for _ in range(REPLICA_AT_ONCE + 1)
+    ]
+    assert {each.status_code for each in answers[:-1]} == {200}
+    assert (answers[-1].status_code, answers[-1].headers["Retry-After"]) == (429, "1")
+    assert "too many requests at /replicas/count/count-0/heartbeat" in answers[-1].json()["detail"]
+    assert http.post(beat_of.format(STAGE, "count-1"), json={"incarnation": "x"}).status_code == 200
+    assert http.get("/topology").status_code == 200
+    application.clock.advance(1.0)
+    assert http.post(beat_of.format(STAGE, "count-0"), json={"incarnation": "x"}).status_code == 200
 
 
 def test_what_json_cannot_say_is_refused_with_the_reason(http: TestClient) -> None:
@@ -335,6 +406,6 @@ def test_a_token_is_sent_if_there_is_one() -> None:
         seen.append(request.headers.get("Authorization"))
         return httpx.Response(200, json=[])
 
-    with CoordinatorClient(token="abc", transport=httpx.MockTransport(answer)) as client:
+    with CoordinatorClient(credentials=Credentials(("abc",)), transport=httpx.MockTransport(answer)) as client:
         client.tasks()
     assert seen == ["Bearer abc"]

@@ -7,9 +7,14 @@ from typing import Any
 
 import polars as pl
 
-from statemgr.state import TableSpec, TaskState
-from statemgr.store import MemoryBackend
+from statemgr.state import TableSpec, TaskState, head_codec, json_codec
+from statemgr.store import MemoryBackend, StoreMeta
 from statemgr.types import TaskId
+
+
+def lists_spec(name: str, id_: int = 0, note: Any = int) -> TableSpec[Any]:
+    """A table of lists of rows."""
+    return TableSpec(name, id_, head_codec(list[Any], note), json_codec(list[list[Any]]))
 
 
 class RecordingContext:
@@ -39,3 +44,19 @@ class RecordingContext:
             with state.table(name).items() as entries:
                 found |= dict(entries)
         return found
+
+    def rows(self, name: str) -> dict[bytes, list[Any]]:
+        """Lists of all tasks."""
+        found: dict[bytes, list[Any]] = {}
+        for state in self.tasks.values():
+            with state.table(name).items() as entries:
+                keys = [key for key, _ in entries]
+            found |= dict(zip(keys, state.lists(name).get_many(keys), strict=True))
+        return found
+
+    def commit(self) -> int:
+        """Commit what has changed; gives the number of entries."""
+        changed = [len(state.changes()) for state in self.tasks.values()]
+        for state in self.tasks.values():
+            state.apply(StoreMeta("T", 0, 0, 0, None))
+        return sum(changed)

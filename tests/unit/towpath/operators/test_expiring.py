@@ -14,7 +14,7 @@ from towpath.operators.aggregates import Aggregates
 from towpath.operators.distinct import Distinct, ExpiringDistinct
 from towpath.operators.expiring_rows import ExpiringRows
 from towpath.operators.expiry import Expiry
-from towpath.operators.keyed_rows import KeyedRows
+from towpath.operators.keyed_rows import kept_schema
 from towpath.operators.ranked import Ranked
 from towpath.query import agg
 
@@ -68,7 +68,7 @@ def run(operator, tables, rows, places, *, closing=True):
 
 def aggregating():
     aggregates = Aggregates({"n": agg.count(), "most": agg.max("v")})
-    kept = KeyedRows(["k"], aggregates, "t").kept(pl.DataFrame(schema=SCHEMA))
+    kept = kept_schema(pl.DataFrame(schema=SCHEMA), ["k"], aggregates)
     return ExpiringRows(["k"], aggregates, kept, "t", Expiry(TTL, "t"))
 
 
@@ -142,7 +142,7 @@ def test_distinct_rows_without_end_are_the_first_ones(stream, places):
 
 def test_rankings_of_a_key_begin_anew_amid_a_batch():
     ranked = Ranked(["v", "t"], 2, ["v"], [True], rank="place")
-    kept = KeyedRows(["k"], ranked, "t").kept(pl.DataFrame(schema=SCHEMA))
+    kept = kept_schema(pl.DataFrame(schema=SCHEMA), ["k"], ranked)
     operator = ExpiringRows(["k"], ranked, kept, "t", Expiry(TTL, "t"))
     rows = [(1, 9, 0, -5), (1, 8, 5, -5), (1, 3, 20, 14), (1, 2, 21, 15), (1, 4, 40, 31)]
     found, context = run(operator, ROWS, rows, [])

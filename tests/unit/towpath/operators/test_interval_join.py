@@ -6,11 +6,10 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemgr.state import TableSpec, json_codec
-from tests.unit.towpath.operators.recording import RecordingContext
+from tests.unit.towpath.operators.recording import RecordingContext, lists_spec
 from towpath.operators.interval_join import IntervalJoin, IntervalPairs
 
-TABLES = [TableSpec("join", 0, json_codec(list[list]))]
+TABLES = [lists_spec("join")]
 INPUT = {
     "k": pl.Int64,
     "join.right": pl.Boolean,
@@ -23,8 +22,7 @@ END = 10**6
 
 
 def operator(lower=-5, upper=10):
-    columns = {"k": pl.Int64(), "l": pl.Int64(), "r": pl.Int64()}
-    return IntervalJoin(["k"], IntervalPairs(["l"], {"r": "right.r"}, lower, upper), columns, "join")
+    return IntervalJoin(["k"], IntervalPairs(["l"], {"r": "right.r"}, lower, upper), "join")
 
 
 def frame(rows, watermark=None):

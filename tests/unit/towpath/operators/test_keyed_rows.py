@@ -13,7 +13,6 @@ from statemgr.errors import CodecError
 from statemgr.state import TableSpec, json_codec
 from tests.unit.towpath.operators.recording import RecordingContext
 from towpath.operators.aggregates import Aggregates
-from towpath.operators.enriched import Enriched
 from towpath.operators.keyed_rows import KeyedRows
 from towpath.operators.ranked import Ranked
 from towpath.query import agg
@@ -128,26 +127,6 @@ def test_the_latest_row_is_the_last_of_the_greatest(parts):
         if before is None or before[0] is None or (value is not None and value >= before[0]):
             expected[key] = (value, number)
     assert {key: (row["v"], row["n"]) for (key,), row in got.items()} == expected
-
-
-@given(batches)
-def test_every_row_meets_the_tables_row_once_whichever_comes_first(parts):
-    """Rows without a value are the table's, which never changes its mind here: its fact is the key's first number."""
-    operator = KeyedRows(["k"], Enriched(pl.col("v").is_null(), ["v", "n"], {"fact": "n"}), "t")
-    context = RecordingContext(TABLES, TASKS)
-    frames = through(operator, parts, context)
-    got = sorted(row["n"] for each in frames for row in each.iter_rows(named=True))
-    rows = [(key, value, number) for number, (key, value) in enumerate(row for part in parts for row in part)]
-    known = {key for key, value, _ in rows if value is None}
-    assert got == [number for key, value, number in rows if key in known and value is not None]
-    waiting = {number for kept in context.table("t").values() for of_table, _, number, *_ in kept if not of_table}
-    assert waiting == {number for key, _, number in rows if key not in known}
-
-
-def test_a_row_gets_the_tables_newest_row():
-    operator = KeyedRows(["k"], Enriched(pl.col("v").is_null(), ["v", "n"], {"fact": "n"}), "t")
-    frames = through(operator, [[(0, 7)], [(0, None)], [(0, 8), (0, None)], [(0, 9)]])
-    assert [each.select("v", "fact").rows() for each in frames] == [[], [(7, 1)], [(8, 3)], [(9, 3)]]
 
 
 def test_only_places_that_changed_go_out_and_only_keys_that_changed_are_written():

@@ -8,13 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemgr.errors import CodecError
-from statemgr.state import TableSpec, json_codec
 from tests.harness.patterns import LETTERS, Described, Found, Row, Step, patterns
-from tests.unit.towpath.operators.recording import RecordingContext
+from tests.unit.towpath.operators.recording import RecordingContext, lists_spec
 from towpath.operators.matching import Fit, InTime, PatternMatch
-from towpath.operators.pattern import Automaton, Kept, Slot
+from towpath.operators.pattern import Automaton, Begun, Slot
 
-TABLES = [TableSpec("match", 0, json_codec(Kept))]
+TABLES = [lists_spec("match", note=Begun)]
 END = 10**6
 PAIR = Described((Step("begin", "a"), Step("followed_by", "b")), 100)
 SILENCE = Described((Step("begin", "a"), Step("not_followed_by", "b")), 100)

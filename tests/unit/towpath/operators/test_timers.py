@@ -11,7 +11,7 @@ from statemgr.state import TableSpec, TaskState, json_codec
 from statemgr.store import MemoryBackend, StoreMeta
 from statemgr.types import TaskId
 from statemgr.watermarks import NEVER
-from tests.unit.towpath.operators.recording import RecordingContext
+from tests.unit.towpath.operators.recording import RecordingContext, lists_spec
 from towpath.operators.timers import Timers
 
 TABLES = [TableSpec("t", 0, json_codec(int))]
@@ -145,3 +145,22 @@ def test_what_is_not_committed_yet_is_read_with_the_rest():
 def test_an_entry_without_a_time_has_no_timer():
     found = Timers(committed({b"a": 5, b"b": 6}), "t", lambda key, time: time if key == b"b" else None)
     assert found.take(9, 10) == [b"b"]
+
+
+def test_a_list_that_is_here_in_part_has_none_until_its_bin_has_come():
+    spec = lists_spec("t")
+    former = RecordingContext([spec], 1)
+    former.tasks[0].lists("t").append_many([b"long", b"short"], [[[row] for row in range(20)], [[0]]], [5, 7])
+    former.commit()
+    with former.tasks[0].store.scan() as pairs:
+        entries = dict(pairs)
+    local = MemoryBackend().open(TaskId("stage", 0), 1)
+    store = begin(local, [Layer("a", 0)], StoreMeta("id", 0, 0, 1, None))
+    state = TaskState(TaskId("stage", 0), 1, store, [spec])
+    store.install([(key, entries[key]) for key in state.table("t").store_keys([b"long", b"short"])])
+    found = Timers(state, "t", lambda _, rows: rows.note)
+    assert found.take(10, 10) == [b"short"]
+    store.install_bins(0, 255, list(entries.items()))
+    store.complete_bins(0, 255)
+    found.catch_up()
+    assert found.take(10, 10) == [b"long", b"short"]

@@ -9,7 +9,7 @@ from statemgr.state import TableSpec, json_codec
 from tests.unit.towpath.operators.recording import RecordingContext
 from towpath.operators.aggregates import Aggregates
 from towpath.operators.changed import Changed
-from towpath.operators.keyed_rows import KeyedRows
+from towpath.operators.keyed_rows import kept_schema
 from towpath.operators.late import LateRows
 from towpath.operators.windowed_rows import WindowedRows
 from towpath.operators.windows import AssignWindows, Until, Window
@@ -34,7 +34,7 @@ class Windowed:
         aggregates = Aggregates(COLUMNS)
         self.context = RecordingContext(TABLES, 1)
         self._assign = AssignWindows(window, "t")
-        kept = KeyedRows(["k", "window_end"], aggregates, "t").kept(self._assign.process(frame([]), self.context))
+        kept = kept_schema(self._assign.process(frame([]), self.context), ["k", "window_end"], aggregates)
         reduction = Changed(aggregates) if updates else aggregates
         how = {"late": LateRows(late), "updates": updates}
         self.rows = WindowedRows({"k": pl.Int64()}, window, reduction, kept, "t", **how)

@@ -12,14 +12,17 @@ from towpath.query import (
     Query,
     QueryError,
     UnknownColumnError,
+    Until,
     agg,
     hopping,
     session,
     tumbling,
+    until,
 )
 from towpath.testing import StageDriver
 
 SCHEMA = {"k": pl.Int64, "v": pl.Int64, "t": pl.String, "w": pl.List(pl.Int64)}
+TEN = tumbling(10)
 
 
 def rows():
@@ -199,5 +202,66 @@ def test_a_join_needs_event_time_and_keys_that_can_meet():
     with pytest.raises(QueryError, match="source 'facts' tells no event time"):
         left.join(right, on="v", within=(0, 1), columns=["fact"])
     left, right = sides(schema={"id": pl.String, "v": pl.Int64, "fact": pl.String})
-    with pytest.raises(ColumnTypeError, match="the left side has the key k Int64, the right one id String"):
+    with pytest.raises(ColumnTypeError, match="the left side has the key k Int64, the right side id String"):
         left.join(right, on="v", within=(0, 1), columns=["fact"])
+
+
+def windowed(left_window=TEN, right_window=TEN, *, on="v", **how):
+    left, right = sides()
+    by = {} if isinstance(left_window, Until) else {"on": on}
+    ours = left.stage("near").window(left_window, **by, **how)
+    return ours, right.window(right_window, **({} if isinstance(right_window, Until) else {"on": on}), **how)
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_what_comes_out_of_a_join_of_windows(how):
+    left, right = windowed()
+    found = left.join(right, columns={"fact": "fact", "other": "t"}, how=how)
+    bounds = {"window_start": pl.Int64, "window_end": pl.Int64}
+    assert found.schema == {"k": pl.Int64, **bounds, **without_key(), "fact": pl.String, "other": pl.String}
+
+
+def test_what_comes_out_of_a_join_of_windows_that_rows_end():
+    left, right = windowed(until("v"), until("v"))
+    found = left.join(right, columns=["fact"])
+    assert found.schema == {"k": pl.Int64, "window_end": pl.Int64, **without_key(), "fact": pl.String}
+
+
+def test_results_of_windows_join_in_the_window_that_they_are_of():
+    query = Query("app")
+    rows = query.source("in", schema=SCHEMA, event_time="v").key_by("k")
+    counts, sums = (rows.stage(name).window(TEN, on="v").aggregate(**{name: agg.count()}) for name in ("n", "m"))
+    left, right = (each.key_by("k").window(until("window_end")) for each in (counts, sums))
+    found = left.join(right, columns=["m"])
+    assert list(found.schema) == ["k", "window_end", "window_start", "n", "m"]
+
+
+def without_key():
+    return {name: dtype for name, dtype in SCHEMA.items() if name != "k"}
+
+
+@pytest.mark.parametrize(
+    ("windows", "join", "message"),
+    [
+        ({}, {"how": "right"}, "how='right', but it is 'inner' or 'left'"),
+        ({}, {"columns": ["fakt"]}, "the right side: unknown column 'fakt'; did you mean 'fact'"),
+        ({}, {"columns": {"v": "t"}}, "the left side has a column 'v', too"),
+        ({}, {"columns": {"window_end": "v"}}, "two columns 'window_end'"),
+        ({"right_window": tumbling(20)}, {}, r"same window, but the left side has Window\(size_ms=10,"),
+        ({"right_window": until("v")}, {}, "rows meet in the same window"),
+        ({"left_window": session(10)}, {}, "join over sessions or windows of so many rows"),
+        ({"emit": "update"}, {"how": "left"}, "how='left' with emit='update'"),
+    ],
+)
+def test_a_join_of_windows_that_does_not_fit(windows, join, message):
+    left, right = windowed(**windows)
+    with pytest.raises(QueryError, match=message):
+        left.join(right, **{"columns": ["fact"], **join})
+
+
+def test_both_sides_of_a_join_of_windows_say_when_and_neither_where_late_rows_go():
+    left, right = windowed()
+    with pytest.raises(QueryError, match="one side has emit='update', the other has not"):
+        left.join(windowed(emit="update")[1], columns=["fact"])
+    with pytest.raises(QueryError, match=r"join\(…\) behind late_to\(…\)"):
+        left.late_to("late").join(right, columns=["fact"])

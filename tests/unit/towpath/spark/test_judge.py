@@ -6,7 +6,8 @@ import narwhals as nw
 import polars as pl
 import pytest
 
-from towpath.query import Query, Stream, agg, expr, hopping, session, tumbling, until
+from towpath.operators.pairs import How
+from towpath.query import Query, Stream, Until, Window, agg, expr, hopping, session, tumbling, until
 from towpath.spark.errors import NotOnSparkError
 from towpath.spark.judge import Finding, Mode, graph_of, judge, output_mode, require, unfit
 
@@ -164,6 +165,56 @@ def test_a_join_streams_and_windows_behind_it_do_not() -> None:
     joined = rows.key_by("k").stage("join").enrich(rows.key_by("u"), columns={"label": "name"})
     finished(made, joined.key_by("label").stage("late").window(tumbling(10), on="t").count())
     assert "behind a step that loses the watermark" in why_not(made)[0].reason
+
+
+def of_two(made: Query, **more: str) -> tuple[Stream, Stream]:
+    """Two sources with event time."""
+    other = {"schema": {"id": pl.Int64, "at": pl.Int64, "fact": pl.String}, "event_time": "at", **more}
+    return made.source("left", schema=SCHEMA, event_time="t"), made.source("right", stage="other", **other)
+
+
+def in_windows(left: Stream, right: Stream, window: Window | Until, on: str = "t", how: How = "inner") -> Stream:
+    by, at = ({}, {}) if isinstance(window, Until) else ({"on": on}, {"on": "at"})
+    facts = right.key_by("id").window(Until("at") if isinstance(window, Until) else window, **at)
+    return left.key_by("k").stage("join").window(window, **by).join(facts, columns=["fact"], how=how)
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("window", [tumbling(10), hopping(10, 5)])
+def test_a_join_of_windows_streams(window: Window, how: How) -> None:
+    made = Query("q")
+    finished(made, in_windows(*of_two(made), window, how=how))
+    assert why_not(made) == why_not(made, Mode.BATCH) == []
+    assert mode_of(made) == "append"
+
+
+def test_a_join_of_windows_by_another_column_than_the_event_time_does_not_stream() -> None:
+    made = Query("q")
+    finished(made, in_windows(*of_two(made), tumbling(10), on="u"))
+    assert "go by 'u', and Structured Streaming knows the event time of the source only, 't'" in why_not(made)[0].reason
+    assert why_not(made, Mode.BATCH) == []
+
+
+def test_a_join_of_windows_that_rows_end_does_not_stream() -> None:
+    made = Query("q")
+    finished(made, in_windows(*of_two(made), until("t")))
+    assert "a moment of their rows (until(…))" in why_not(made)[0].reason
+    assert why_not(made, Mode.BATCH) == []
+
+
+def test_windows_behind_a_join_of_windows_do_not_stream() -> None:
+    made = Query("q")
+    joined = in_windows(*of_two(made), tumbling(10)).select("k", last=nw.col("window_end") - 1)
+    finished(made, joined.key_by("k").stage("late").window(tumbling(10), on="last").count())
+    assert "behind a step that loses the watermark" in why_not(made)[0].reason
+
+
+def test_rows_near_each_other_in_time_are_joined_by_services_alone() -> None:
+    made = Query("q")
+    left, right = of_two(made)
+    joined = left.key_by("k").join(right.key_by("id"), on=("t", "at"), within=(0, 10), columns=["fact"])
+    finished(made, joined)
+    assert reason(made, Mode.BATCH) == "join in join: it is a step that only services know"
 
 
 def test_running_results_behind_a_join_do_not_stream() -> None:

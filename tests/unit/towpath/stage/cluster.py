@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from tests.unit.towpath.stage.journal import Journal
 from tests.unit.towpath.stage.plans import APP, SINK, SOURCE, count_stage
 from tests.unit.towpath.stage.watched import DirectLink, TimedBackend, WatchedClient, WatchedProcessor
 from towpath.coordinator.coordinator import Coordinator
+from towpath.coordinator.errors import UnknownNameError
 from towpath.coordinator.facts import StageFacts
 from towpath.coordinator.limits import Limits
 from towpath.coordinator.messages import HolderBeat, MoveRequest, ScaleRequest
@@ -45,6 +47,7 @@ from towpath.stage.tasks import OwnedTask
 from towpath.testing.inputs import InputWriter
 from towpath.testing.records import Record, read_records, topic_formats
 from towpath.testing.views import changelog_state, committed_state, lag_of, table_of
+from towpath.tracing import NO_SPANS, Spans
 
 STAGE = "count"
 TASKS = 4
@@ -111,6 +114,7 @@ class Cluster:
         limits: the coordinator's deadlines.
         spawn: runs what replicas do beside their loops.
         rebuild: makes scratch bases.
+        spans: gives what coordinator and replicas trace with.
     """
 
     def __init__(
@@ -123,8 +127,10 @@ class Cluster:
         limits: Limits = QUICK,
         spawn: Spawn = at_once,
         rebuild: Spawn = at_once,
+        spans: Callable[[ManualClock], Spans] = lambda _: NO_SPANS,
     ) -> None:
         self.clock = ManualClock()
+        self.spans = spans(self.clock)
         self.kafka = FakeKafka(self.clock)
         self.plan = plan or count_stage(partitions=TASKS, source_partitions=TASKS)
         self.kafka.admin().create([TopicSpec(SOURCE, TASKS)], 1, 1.0)
@@ -140,7 +146,7 @@ class Cluster:
         self._settings = ServiceSettings(chunk_bytes=chunk_bytes)
         self._writer = InputWriter(self.kafka, [self.plan])
         stage = StageFacts(STAGE, TASKS, stateful=True)
-        self.coordinator = Coordinator(APP, [stage], self.kafka, self.clock, limits=limits)
+        self.coordinator = Coordinator(APP, [stage], self.kafka, self.clock, limits=limits, spans=self.spans)
         self.coordinator.start()
         self.ask(manner=manner)
 
@@ -186,6 +192,7 @@ class Cluster:
             lambda: False,
             self.clock.advance,
             lambda: None,
+            self.spans,
         )
         node.coordinated = wire(self.plan, settings, self.kafka, node.backend, self.clock, node.metrics, lines)
         node.replica = Replica(
@@ -330,7 +337,8 @@ class Cluster:
         if node.left and not node.service.needed(own=False):
             del self.services[node.name]
             return
-        self.coordinator.holder(node.name, HolderBeat(address=f"{node.name}:1"))
+        with suppress(UnknownNameError):  # before its stage has joined
+            self.coordinator.holder(node.name, HolderBeat(address=f"{node.name}:1"))
 
     def _in_place(self) -> bool:
         with self.coordinator.look() as facts:

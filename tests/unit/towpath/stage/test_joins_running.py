@@ -7,11 +7,12 @@ import random
 import polars as pl
 import pytest
 
-from towpath.query import Query
+from towpath.query import Query, tumbling
 from towpath.testing import StageDriver
 
 SOURCES = 2
 LOWER_MS, UPPER_MS = -20, 50
+WINDOW_MS = 50
 ORDERS = {"order": pl.Int64, "customer": pl.Int64, "t": pl.Int64}
 PAYMENTS = {"payment": pl.Int64, "by": pl.Int64, "at": pl.Int64}
 END_MS = 10**6
@@ -27,8 +28,19 @@ def joined() -> Query:
     return query
 
 
-def running() -> StageDriver:
-    return StageDriver(joined(), partitions={"orders": SOURCES, "payments": SOURCES})
+def joined_in_windows() -> Query:
+    """Orders with the payments of the same customer in the same 50 ms, and those without one."""
+    query = Query("app", partitions=4)
+    orders = query.source("orders", schema=ORDERS, event_time="t", lag_ms=10).key_by("customer")
+    payments = query.source("payments", schema=PAYMENTS, event_time="at", lag_ms=10, stage="payments").key_by("by")
+    ours = orders.stage("pairs").window(tumbling(WINDOW_MS), on="t")
+    pairs = ours.join(payments.window(tumbling(WINDOW_MS), on="at"), columns=("payment", "at"), how="left")
+    pairs.sink("pairs", key="customer")
+    return query
+
+
+def running(query: Query) -> StageDriver:
+    return StageDriver(query, partitions={"orders": SOURCES, "payments": SOURCES})
 
 
 def settle(driver: StageDriver) -> None:
@@ -46,10 +58,12 @@ def finish(driver: StageDriver) -> None:
     settle(driver)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_pairs_are_those_of_all_rows_whatever_crashes(seed: int) -> None:
+Row = dict[str, int]
+
+
+def fed(driver: StageDriver, seed: int) -> tuple[list[Row], list[Row]]:
+    """Orders and payments that were piped while replicas crashed and changed in number."""
     chance = random.Random(seed)
-    driver = running()
     orders, payments = [], []
     for number in range(60):
         time = number * 10
@@ -66,6 +80,13 @@ def test_pairs_are_those_of_all_rows_whatever_crashes(seed: int) -> None:
         if chance.random() < 0.5:
             settle(driver)
     finish(driver)
+    return orders, payments
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pairs_are_those_of_all_rows_whatever_crashes(seed: int) -> None:
+    driver = running(joined())
+    orders, payments = fed(driver, seed)
     found = sorted((row["order"], row["payment"]) for row in driver.rows("pairs"))
     assert found == sorted(
         (order["order"], payment["payment"])
@@ -75,6 +96,24 @@ def test_pairs_are_those_of_all_rows_whatever_crashes(seed: int) -> None:
     )
     kept = driver.state("pairs", "join")
     assert set(kept) == {b"-1", b"-2"}
+    driver.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pairs_of_windows_are_those_of_all_rows_whatever_crashes(seed: int) -> None:
+    driver = running(joined_in_windows())
+    orders, payments = fed(driver, seed)
+    expected = []
+    for order in orders:
+        partners = [
+            payment["payment"]
+            for payment in payments
+            if payment["by"] == order["customer"] and payment["at"] // WINDOW_MS == order["t"] // WINDOW_MS
+        ]
+        expected += [(order["order"], payment) for payment in partners or [None]]
+    found = [(row["order"], row["payment"]) for row in driver.rows("pairs")]
+    assert sorted(found, key=str) == sorted(expected, key=str)
+    assert set(driver.state("pairs", "join")) == {f"[{key},{END_MS + WINDOW_MS}]".encode() for key in (-1, -2)}
     driver.close()
 
 

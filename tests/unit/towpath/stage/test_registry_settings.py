@@ -48,7 +48,7 @@ def test_a_url_that_is_none_is_named(url: str) -> None:
 
 def test_credentials_in_the_url_are_refused_and_not_repeated() -> None:
     with pytest.raises(SettingsError, match="TOWPATH_SCHEMA_REGISTRY_AUTH") as caught:
-        registry(schema_registry_url="http://me:hunter2@here:8081")
+        registry(schema_registry_url="http://me:hunter2@here:8081")  # pragma: allowlist secret
     assert "hunter2" not in str(caught.value)
 
 

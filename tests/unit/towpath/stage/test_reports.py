@@ -18,7 +18,7 @@ from tests.unit.towpath.stage.beside import Beside, Held
 from tests.unit.towpath.stage.cluster import STAGE, TASKS, Cluster, rows_of
 from towpath.coordinator.statuses import MigrationStatus
 from towpath.coordinator.views import migration_statuses, task_status
-from towpath.stage.coordinated import total_lag
+from towpath.stage.lags import Lag, total_lag
 from towpath.stage.phases import Phase
 from towpath.stage.reading import Readings
 
@@ -191,7 +191,8 @@ def test_the_lag_of_a_task_is_seen_and_goes_down_to_nothing(small_batches: Any) 
 
 
 def test_the_lag_of_a_task_with_an_input_of_which_nothing_is_known_is_unknown() -> None:
-    assert [total_lag(lags) for lags in ([], [1, 2], [1, None])] == [0, 3, None]
+    known = [[], [Lag(1, 3), Lag(2, 2)], [Lag(1, 1), None]]
+    assert [total_lag(lags) for lags in known] == [Lag(0, 0), Lag(3, 5), None]
 
 
 # --- by itself ---

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from statemgr.control.records import Assigned, Manner
 from tests.unit.towpath.stage.cluster import TASKS, Cluster, rows_of
@@ -15,7 +16,7 @@ HOT = range(20)
 """Auctions of which every batch has a row."""
 
 
-def grown(manner: Manner, *replicas: str, state_dir: Path | None = None, **more: int) -> Cluster:
+def grown(manner: Manner, *replicas: str, state_dir: Path | None = None, **more: Any) -> Cluster:
     """A cluster at rest, in which every key has a count."""
     cluster = Cluster(manner, state_dir=state_dir, **more)
     for name in replicas or ("a",):
@@ -56,7 +57,7 @@ def moves(cluster: Cluster, since: int) -> list[Assigned]:
     return [event for event in cluster.journal.events(since) if isinstance(event, Assigned)]
 
 
-def moved_to_b(manner: Manner, **more: int) -> tuple[Cluster, int, list[Assigned]]:
+def moved_to_b(manner: Manner, **more: Any) -> tuple[Cluster, int, list[Assigned]]:
     """A cluster whose second replica has just begun to run two of the tasks; the journal's place before that."""
     cluster = grown(manner, **more)
     mark = cluster.journal.mark

@@ -43,6 +43,7 @@ def open_newest(backend: StoreBackend, task: TaskId, epoch: int) -> Base | None:
                 task,
                 backend.describe(task, known),
                 error,
+                extra=_about(task, known),
             )
             backend.destroy(task, known)
             return None
@@ -62,7 +63,7 @@ def _read(backend: StoreBackend, task: TaskId, epoch: int) -> Base | None:
         raise
     if complete:
         return base
-    log.warning("%s@%s has only part of its state, so it is no base by itself", task, epoch)
+    log.warning("%s@%s has only part of its state, so it is no base by itself", task, epoch, extra=_about(task, epoch))
     store.close()
     return None
 
@@ -120,4 +121,11 @@ def drop_superseded(backend: StoreBackend, task: TaskId, epoch: int) -> None:
             try:
                 backend.destroy(task, former)
             except StoreLockedError as error:
-                log.warning("superseded store of %s@%s stays for now: %s", task, former, error)
+                log.warning(
+                    "superseded store of %s@%s stays for now: %s", task, former, error, extra=_about(task, former)
+                )
+
+
+def _about(task: TaskId, epoch: int) -> dict[str, object]:
+    """Fields of a log line."""
+    return {"task": str(task), "epoch": epoch}

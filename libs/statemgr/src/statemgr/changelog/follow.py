@@ -191,6 +191,7 @@ def start_over(around: Surroundings, end: Callable[[Bounds], int] = _end_of_log)
         log.warning(
             "%s now holds %d … %d, %s wanted %d: starting over (%d of %d)",
             *(tail.partition, bounds.start, bounds.end, tail.task, tail.next, tail.restarts, allowed),
+            extra={"task": str(tail.task), "epoch": tail.epoch},
         )
         filling = is_long(bounds.start, end(bounds))
         store = bases.start_over(around.backend, tail.task, tail.epoch, tail.store, filling=filling)

@@ -21,6 +21,7 @@ from typing import TypeVar
 
 import msgspec
 
+from statemgr.codecs import UNREADABLE
 from statemgr.errors import CodecError
 from statemgr.progress import Progress
 from statemgr.types import TaskId
@@ -128,7 +129,7 @@ class Desired(msgspec.Struct, frozen=True, tag="desired"):
     term: int
 
 
-class Assigned(msgspec.Struct, frozen=True, tag="assigned"):
+class Assigned(msgspec.Struct, frozen=True, tag="assigned", omit_defaults=True):
     """A task belongs to ``owner`` from ``epoch`` on; it may start once every tenure in ``waits_for`` has ended.
 
     Attributes:
@@ -140,6 +141,7 @@ class Assigned(msgspec.Struct, frozen=True, tag="assigned"):
         layers: copies to take state from, newest first, at most three; empty: the changelog alone.
         manner: how state travels.
         term: the coordinator's.
+        trace: W3C trace context of the hand-over, so that everybody's spans are of one trace; empty: it is not traced.
     """
 
     stage: str
@@ -150,6 +152,7 @@ class Assigned(msgspec.Struct, frozen=True, tag="assigned"):
     layers: tuple[Layer, ...]
     manner: Manner
     term: int
+    trace: str = ""
 
     @property
     def task(self) -> TaskId:
@@ -248,7 +251,7 @@ def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord:
     """
     try:
         record = _DECODER.decode(value or b"")
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise CodecError(f"not a control record: key {key!r}: {error}") from error
     if control_key(record) != key:
         raise CodecError(f"not a control record: key {key!r} does not belong to {type(record).__name__}")

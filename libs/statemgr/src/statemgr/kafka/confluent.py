@@ -9,7 +9,7 @@ from statemgr.kafka.admin import ConfluentAdmin
 from statemgr.kafka.consumer import ConfluentConsumer
 from statemgr.kafka.producer import ConfluentProducer
 from statemgr.kafka.requests import Requests
-from statemgr.kafka.settings import check_extra, common_settings, consumer_settings, producer_settings
+from statemgr.kafka.settings import READERS, check_extra, common_settings, consumer_settings, producer_settings
 
 
 class ConfluentKafka:
@@ -37,7 +37,7 @@ class ConfluentKafka:
 
         With ``columns`` its records are :class:`towpath_native.records.Records`, where these can be had.
         """
-        settings = consumer_settings(self.bootstrap, name, self._extra, read_committed=read_committed, group=name)
+        settings = consumer_settings(self.bootstrap, name, self._extra, read_committed=read_committed, group=READERS)
         return ConfluentConsumer(settings, self._shared_requests(), columns=columns)
 
     def producer(self, *, transactional_id: str | None, name: str) -> ConfluentProducer:

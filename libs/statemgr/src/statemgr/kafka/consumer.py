@@ -275,9 +275,11 @@ class ConfluentConsumer:
 
     def _count(self, error: KafkaError) -> None:
         name = error.name()
-        level = logging.DEBUG if self.notes[name] else logging.WARNING
+        if self.notes[name]:
+            log.debug("consumer of %s: %s: %s", self._requests.bootstrap, name, error.str())
+        else:
+            log.warning("consumer of %s: %s: %s", self._requests.bootstrap, name, error.str())
         self.notes[name] += 1
-        log.log(level, "consumer of %s: %s: %s", self._requests.bootstrap, name, error.str())
 
 
 def _served_by_polling(settings: Mapping[str, Any]) -> bool:

@@ -106,6 +106,10 @@ RECONNECT_BACKOFF_MS = 20
 RECONNECT_BACKOFF_MAX_MS = 1_000
 """Longest pause: after a broker's restart every client is back about a second later (the default is 10 s)."""
 
+READERS = "towpath-reader"
+"""Group of all consumers, which none ever joins; librdkafka asks for its coordinator all the same. One name, so that a
+broker with ACLs can allow it: who may not describe the group is refused whatever it reads."""
+
 FIXED = frozenset(
     {
         "bootstrap.servers",

@@ -34,7 +34,7 @@ from statemgr.migration.record import (
     is_complete,
     with_bins,
 )
-from statemgr.store.base import OWN_KEY_BYTES, UNFINISHED_KEY, Entry, Store, StoreMeta
+from statemgr.store.base import OWN_KEY_BYTES, UNFINISHED_KEY, Entry, Store, StoreMeta, StoreSize
 
 _TOMBSTONE = TOMBSTONE_TABLE.to_bytes(2, "big")
 
@@ -122,6 +122,10 @@ class LayeredStore:
         """Entries that are here already; see :meth:`statemgr.store.base.Store.scan`."""
         with self.local.scan(prefix) as pairs:
             yield (pair for pair in pairs if not pair[0].startswith(_TOMBSTONE, 1))
+
+    def size(self) -> StoreSize:
+        """See :meth:`statemgr.store.base.Store.size`: of what is here already, tombstones included."""
+        return self.local.size()
 
     def close(self) -> None:
         """See :meth:`statemgr.store.base.Store.close`."""

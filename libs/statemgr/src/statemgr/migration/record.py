@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
+from statemgr.codecs import UNREADABLE
 from statemgr.control.records import Layer
 from statemgr.errors import CodecError
 from statemgr.layout import BIN_COUNT
@@ -63,7 +64,7 @@ def decode_migration(data: bytes) -> MigrationRecord:
     """
     try:
         return _DECODER.decode(data)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise CodecError(f"not a store's migration record: {error}") from error
 
 

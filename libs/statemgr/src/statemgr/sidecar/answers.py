@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from statemgr.codecs import UNREADABLE
 from statemgr.errors import CodecError
 from statemgr.layout import TOMBSTONE_TABLE, tombstone_key
 from statemgr.migration.ports import Chunk, Description, Found, LookedUp
@@ -166,7 +167,7 @@ def _hot_keys(reader: StoreReader) -> list[bytes]:
         return []
     try:
         return _HOT_SET.decode(data)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise CodecError(f"not a store's hot set: {error}") from error
 
 

@@ -10,13 +10,15 @@ from typing import Any, Generic, TypeVar
 import grpc
 
 from statemgr.control.records import Layer
-from statemgr.errors import CodecError, HolderUnavailableError
+from statemgr.errors import CodecError, HolderUnavailableError, SecurityError
 from statemgr.migration.ports import Address, Chunk, Description, LookedUp, Pending
+from statemgr.security import Credentials
 from statemgr.sidecar import wire
-from statemgr.sidecar.channels import CLIENT_OPTIONS, REQUEST_KEY_BYTES
+from statemgr.sidecar.channels import REQUEST_KEY_BYTES
 from statemgr.sidecar.key_filter import KeyFilter
 from statemgr.sidecar.pending import Failed
 from statemgr.sidecar.reads import Read
+from statemgr.sidecar.secured import call_metadata, open_channel
 from statemgr.sidecar.status import error_of
 from statemgr.sidecar.v1 import statemgr_pb2 as pb
 from statemgr.sidecar.v1 import statemgr_pb2_grpc
@@ -33,10 +35,13 @@ class GrpcStateClient:
 
     Args:
         address_of: gives the newest known address of a layer's holder as ``host:port``; empty: none is known.
+        credentials: shown to state managers.
     """
 
-    def __init__(self, address_of: Callable[[Layer], str]) -> None:
+    def __init__(self, address_of: Callable[[Layer], str], credentials: Credentials | None = None) -> None:
         self._address_of = address_of
+        self._credentials = credentials or Credentials()
+        self._metadata = call_metadata(self._credentials)
         self._addresses: dict[str, str] = {}
         self._connections: dict[str, _Connection] = {}
         self._lock = threading.Lock()
@@ -88,11 +93,15 @@ class GrpcStateClient:
     ) -> Pending[T]:
         address = self._address_of(layer)
         holder = f"{layer.holder} at {address or 'an unknown address'}"
-        connection = self._connection(layer.holder, address) if address else None
+        try:
+            connection = self._connection(layer.holder, address) if address else None
+        except SecurityError as error:  # certificates that are just being replaced
+            return Failed(HolderUnavailableError(f"the state manager of {holder} can't be asked: {error}"))
         if connection is None:
             return Failed(HolderUnavailableError(f"the state manager of {holder} can't be asked"))
         try:
-            return GrpcPending(getattr(connection.stub, method).future(request, timeout=timeout_s), read, holder)
+            call = getattr(connection.stub, method).future(request, timeout=timeout_s, metadata=self._metadata)
+            return GrpcPending(call, read, holder)
         except ValueError as error:  # the channel was closed meanwhile
             return Failed(HolderUnavailableError(f"the connection to {holder} was closed: {error}"))
 
@@ -104,7 +113,7 @@ class GrpcStateClient:
             stale = self._moved(holder, address)
             connection = self._connections.get(address)
             if connection is None:
-                connection = self._connections[address] = _Connection(address)
+                connection = self._connections[address] = _Connection(open_channel(address, self._credentials))
         if stale is not None:
             stale.channel.close()
         return connection
@@ -121,8 +130,8 @@ class GrpcStateClient:
 class _Connection:
     """A channel, and the calls that can be made on it."""
 
-    def __init__(self, address: str) -> None:
-        self.channel = grpc.insecure_channel(address, options=CLIENT_OPTIONS)
+    def __init__(self, channel: grpc.Channel) -> None:
+        self.channel = channel
         self.stub: Any = statemgr_pb2_grpc.StateManagerStub(self.channel)  # type: ignore[no-untyped-call]
 
 

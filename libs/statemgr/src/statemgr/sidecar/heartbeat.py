@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException
-from urllib.error import HTTPError
 from urllib.parse import quote
 
 import structlog
+
+from statemgr.security.post import PostRefusedError
 
 log = structlog.get_logger()
 
@@ -20,7 +20,11 @@ INTERVAL_S = 1.0
 TIMEOUT_S = 2.0
 """For one; the coordinator answers in a few ms."""
 
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+NOT_KNOWN = 404
+"""A coordinator's answer as long as it has not heard of the replica."""
+
+PATIENT_BEATS = 10
+"""So many such answers are none to worry about: a stage joins some seconds after its state manager."""
 
 
 class Heartbeats:
@@ -38,12 +42,13 @@ class Heartbeats:
         coordinator: str,
         name: str,
         address: str,
-        post: Callable[[str, bytes], None] | None = None,
+        post: Callable[[str, bytes], None],
     ) -> None:
         self._url = f"{coordinator.rstrip('/')}/holders/{quote(name, safe='')}"
         self._body = json.dumps({"address": address}).encode()
-        self._post = post or _post
+        self._post = post
         self._trouble = ""
+        self._not_known = 0
 
     def start(self, stop: threading.Event) -> None:
         """Send them from a thread until ``stop``."""
@@ -54,18 +59,26 @@ class Heartbeats:
         try:
             self._post(self._url, self._body)
         except (OSError, HTTPException) as error:
-            self._failed(f"the coordinator at {self._url} does not take heartbeats: {_reason(error)}")
-        except Exception as error:  # noqa: BLE001 - without heartbeats nobody finds this state manager any more
-            self._failed(f"a heartbeat to {self._url} was not sent: {type(error).__name__}: {error}", error)
+            if not self._is_early(error) and self._is_news(reason := _reason(error)):
+                log.warning(f"the coordinator at {self._url} does not take heartbeats: {reason}")
+        except Exception as error:  # without heartbeats nobody finds this state manager any more
+            if self._is_news(cause := f"{type(error).__name__}: {error}"):
+                log.warning(f"a heartbeat to {self._url} was not sent: {cause}", exc_info=error)
         else:
             if self._trouble:
                 log.info("the coordinator takes heartbeats again")
-            self._trouble = ""
+            self._trouble, self._not_known = "", 0
 
-    def _failed(self, trouble: str, unforeseen: Exception | None = None) -> None:
-        if trouble != self._trouble:
-            self._trouble = trouble
-            log.warning(trouble, exc_info=unforeseen)
+    def _is_news(self, trouble: str) -> bool:
+        before, self._trouble = self._trouble, trouble
+        return trouble != before
+
+    def _is_early(self, error: OSError | HTTPException) -> bool:
+        """Whether the coordinator does not know the replica, and has not said so for long."""
+        if not isinstance(error, PostRefusedError) or error.status != NOT_KNOWN:
+            return False
+        self._not_known += 1
+        return self._not_known <= PATIENT_BEATS
 
     def _run(self, stop: threading.Event) -> None:
         self.beat()
@@ -73,13 +86,5 @@ class Heartbeats:
             self.beat()
 
 
-def _post(url: str, body: bytes) -> None:
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")  # noqa: S310
-    with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
-        answer.read()
-
-
 def _reason(error: OSError | HTTPException) -> str:
-    if isinstance(error, HTTPError):
-        return f"status {error.code}"
     return str(getattr(error, "reason", error)) or type(error).__name__

@@ -19,12 +19,15 @@ from statemgr.control.log import ControlReader
 from statemgr.errors import StateError
 from statemgr.kafka.confluent import ConfluentKafka
 from statemgr.kafka.properties import read_properties
+from statemgr.logs import configure_logging
+from statemgr.security import Credentials, credentials_to_listen
+from statemgr.security.post import Poster
 from statemgr.sidecar.control_tail import ControlTail
 from statemgr.sidecar.endpoint import Endpoint, remove_endpoint, write_endpoint
-from statemgr.sidecar.heartbeat import Heartbeats
-from statemgr.sidecar.process import StopSignals, configure_logging
+from statemgr.sidecar.heartbeat import TIMEOUT_S, Heartbeats
+from statemgr.sidecar.process import StopSignals
 from statemgr.sidecar.rocks_readers import RocksReaders
-from statemgr.sidecar.server import StateServer
+from statemgr.sidecar.server import WHAT, StateServer
 from statemgr.sidecar.service import StateService
 from statemgr.sidecar.superseded import Copy
 from statemgr.store.rocks_options import raise_file_limit
@@ -98,25 +101,40 @@ def serve(settings: ServeSettings) -> None:
     """Serve a replica's copies until SIGTERM.
 
     Raises:
-        ServeError: directory, addresses, Kafka properties or the coordinator's URL are wrong.
+        ServeError: directory, addresses, Kafka properties, the coordinator's URL or the log's format are wrong.
+        SecurityError: credentials are missing or can't be used.
         CodecError: the control log can't be understood (R19).
     """
-    configure_logging(app=settings.app, replica=settings.replica)
+    try:
+        configure_logging(query=settings.app, replica=settings.replica)
+    except ValueError as error:
+        raise ServeError(str(error)) from error
     signals = StopSignals()
-    _check_url(settings.coordinator)
+    credentials = credentials_to_listen(settings.host, WHAT, os.environ, log)
+    url = _url(settings.coordinator, credentials)
     kafka = _kafka(settings)
-    _StateManager(settings, kafka, _directory(settings.directory), signals).run()
+    _StateManager(settings, kafka, _directory(settings.directory), url, credentials, signals).run()
 
 
 class _StateManager:
     """One run."""
 
-    def __init__(self, settings: ServeSettings, kafka: ConfluentKafka, directory: Path, signals: StopSignals) -> None:
+    def __init__(
+        self,
+        settings: ServeSettings,
+        kafka: ConfluentKafka,
+        directory: Path,
+        coordinator: str,
+        credentials: Credentials,
+        signals: StopSignals,
+    ) -> None:
         raise_file_limit()
         clock = SystemClock()
         self._settings = settings
         self._directory = directory
         self._asked = signals.asked
+        self._coordinator = coordinator
+        self._poster = Poster(credentials, TIMEOUT_S)
         self._over = threading.Event()
         self._news = threading.Event()
         reader = ControlReader(kafka, settings.app, f"{settings.app}.{settings.replica}.statemgr", clock)
@@ -129,7 +147,7 @@ class _StateManager:
             caught_up_s=lambda: self._tail.caught_up_s,
             pause=time.sleep,
         )
-        self._server = _listen(self._service, settings)
+        self._server = _listen(self._service, settings, credentials)
 
     def run(self) -> None:
         """Serve until asked to stop, and then as long as it may be needed."""
@@ -137,9 +155,9 @@ class _StateManager:
         self._server.start()
         self._tail.start()
         write_endpoint(self._directory, endpoint)
-        if self._settings.coordinator:
-            url = coordinator_url(self._settings.coordinator)
-            Heartbeats(url, self._settings.replica, endpoint.address).start(self._over)
+        if self._coordinator:
+            beats = Heartbeats(self._coordinator, self._settings.replica, endpoint.address, self._poster)
+            beats.start(self._over)
         log.info("serving", address=endpoint.address, directory=str(self._directory))
         try:
             self._until_asked()
@@ -218,15 +236,17 @@ def _directory(directory: Path) -> Path:
     return directory
 
 
-def _listen(service: StateService, settings: ServeSettings) -> StateServer:
+def _listen(service: StateService, settings: ServeSettings, credentials: Credentials) -> StateServer:
     try:
-        return StateServer(service, settings.host, settings.port)
+        return StateServer(service, settings.host, settings.port, credentials)
     except OSError as error:
         service.close()
         raise ServeError(f"{error}; name another --host or --port") from error
 
 
-def _check_url(url: str) -> None:
-    parts = urlsplit(coordinator_url(url))
+def _url(coordinator: str, credentials: Credentials) -> str:
+    url = coordinator_url(coordinator, tls=credentials.tls is not None)
+    parts = urlsplit(url)
     if url and (parts.scheme not in {"http", "https"} or not parts.netloc):
-        raise ServeError(f"--coordinator {url}: expected a URL, e.g. http://127.0.0.1:8080")
+        raise ServeError(f"--coordinator {coordinator}: expected a URL, e.g. http://127.0.0.1:8080")
+    return url

@@ -10,10 +10,12 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from statemgr.errors import StateError
-from statemgr.layout import BIN_COUNT
+from statemgr.layout import BIN_COUNT, PROGRESS_TABLE
 from statemgr.migration.ports import Address
+from statemgr.security import Credentials, check_listening
 from statemgr.sidecar import wire
 from statemgr.sidecar.channels import SERVER_OPTIONS
+from statemgr.sidecar.secured import TokenCheck, listen
 from statemgr.sidecar.service import StateService
 from statemgr.sidecar.status import code_of
 from statemgr.sidecar.v1 import statemgr_pb2 as pb
@@ -22,6 +24,9 @@ from statemgr.types import TaskId
 
 SERVICE = "towpath.statemgr.v1.StateManager"
 """Name under which health is asked for: serving once the control log has been read to its end."""
+
+WHAT = "the state manager"
+"""In messages about where it listens."""
 
 THREADS = 8
 """Requests that are worked on at once. Reading takes the interpreter's lock; the others wait for an owner to write."""
@@ -91,7 +96,7 @@ class StateManager(statemgr_pb2_grpc.StateManagerServicer):
 
         def answer(timeout_s: float) -> pb.GetResponse:
             task = TaskId(request.stage, request.partition)
-            return wire.read_message(self._service.get(task, request.table, request.keys, timeout_s))
+            return wire.read_message(self._service.get(task, _table(request), request.keys, timeout_s))
 
         return _answer(context, answer)
 
@@ -103,6 +108,7 @@ class StateServer:
         service: answers.
         host: address to listen at.
         port: port to listen at; 0: a free one.
+        credentials: what callers have to show.
         threads: requests worked on at once.
         requests: requests under way at once; one more is refused with RESOURCE_EXHAUSTED.
 
@@ -111,6 +117,7 @@ class StateServer:
 
     Raises:
         OSError: it can't listen there.
+        SecurityError: others reach it there and need show nothing, or TLS can't be set up.
     """
 
     def __init__(
@@ -118,19 +125,27 @@ class StateServer:
         service: StateService,
         host: str = "127.0.0.1",
         port: int = 0,
+        credentials: Credentials | None = None,
         *,
         threads: int = THREADS,
         requests: int = REQUESTS,
     ) -> None:
+        credentials = credentials or Credentials()
+        check_listening(host, credentials, WHAT)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="requests")
-        self._server = grpc.server(self._pool, options=SERVER_OPTIONS, maximum_concurrent_rpcs=requests)
+        self._server = grpc.server(
+            self._pool,
+            interceptors=[TokenCheck(credentials)],
+            options=SERVER_OPTIONS,
+            maximum_concurrent_rpcs=requests,
+        )
         self._health = health.HealthServicer()
         statemgr_pb2_grpc.add_StateManagerServicer_to_server(  # type: ignore[no-untyped-call]
             StateManager(service), self._server
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         self.set_ready(False)
-        self.port = self._listen(host, port)
+        self.port = _listen(self._server, host, port, credentials)
 
     def start(self) -> None:
         """Answer from now on."""
@@ -146,15 +161,13 @@ class StateServer:
         self._server.stop(grace_s).wait(grace_s + 1.0)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _listen(self, host: str, port: int) -> int:
-        literal = f"[{host}]" if ":" in host else host
-        try:
-            found: int = self._server.add_insecure_port(f"{literal}:{port}")
-        except RuntimeError:
-            found = 0
-        if not found:
-            raise OSError(f"can't listen at {host}:{port}: is the port in use, or the address another machine's?")
-        return found
+
+def _listen(server: grpc.Server, host: str, port: int, credentials: Credentials) -> int:
+    literal = f"[{host}]" if ":" in host else host
+    found = listen(server, f"{literal}:{port}", credentials)
+    if not found:
+        raise OSError(f"can't listen at {host}:{port}: is the port in use, or the address another machine's?")
+    return found
 
 
 Addressed = pb.DescribeRequest | pb.LookUpRequest | pb.HotRequest | pb.BinsRequest | pb.FilterRequest
@@ -170,6 +183,12 @@ def _bins(request: pb.BinsRequest) -> tuple[int, int]:
     if not request.first <= request.last < BIN_COUNT:
         raise ValueError(f"bins {request.first} to {request.last}: the last is {BIN_COUNT - 1}")
     return request.first, request.last
+
+
+def _table(request: pb.GetRequest) -> int:
+    if request.table > PROGRESS_TABLE:
+        raise ValueError(f"table {request.table}: an id has 2 bytes")
+    return request.table
 
 
 def _answer(context: grpc.ServicerContext, answer: Callable[[float], T]) -> T:

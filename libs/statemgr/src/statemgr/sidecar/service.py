@@ -186,7 +186,8 @@ class StateService:
         except (StoreLockedError, HolderUnavailableError):
             return False
         except OSError as error:
-            log.warning("superseded copy %s@%s can't be deleted: %s", task, epoch, error)
+            about = {"task": str(task), "epoch": epoch}
+            log.warning("superseded copy %s@%s can't be deleted: %s", task, epoch, error, extra=about)
             return False
         return True
 

@@ -8,6 +8,7 @@ from statemgr.store.base import (
     Store,
     StoreBackend,
     StoreMeta,
+    StoreSize,
     decode_meta,
     encode_meta,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "Store",
     "StoreBackend",
     "StoreMeta",
+    "StoreSize",
     "decode_meta",
     "encode_meta",
 ]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
+from statemgr.codecs import UNREADABLE
 from statemgr.errors import CodecError
 from statemgr.progress import Progress
 from statemgr.types import TaskId
@@ -57,6 +58,13 @@ class StoreMeta(msgspec.Struct, frozen=True):
     epoch: int
     progress: Progress | None
     format: int = META_FORMAT
+
+
+class StoreSize(NamedTuple):
+    """How large a store is, estimated: its entries, and the bytes that these take where the store keeps them."""
+
+    entries: int
+    bytes: int
 
 
 class Store(Protocol):
@@ -107,6 +115,14 @@ class Store(Protocol):
         Never the store's own records (meta, migration record, hot set), which :meth:`get_many` reads.
 
         A scan pins memory and the store's lock, hence a context manager.
+        """
+        ...
+
+    def size(self) -> StoreSize:
+        """How large it is about; asks for no entry, so it takes some microseconds.
+
+        Raises:
+            StoreClosedError: the store is closed.
         """
         ...
 
@@ -192,5 +208,5 @@ def decode_meta(data: bytes) -> StoreMeta:
     """
     try:
         return _DECODER.decode(data)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise CodecError(f"not a store's meta record: {error}") from error

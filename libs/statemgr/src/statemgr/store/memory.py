@@ -5,11 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from statemgr.errors import StoreLockedError
-from statemgr.store.base import OWN_KEY_BYTES, Entry, Store, StoreMeta
+from statemgr.store.base import OWN_KEY_BYTES, Entry, Store, StoreMeta, StoreSize
 from statemgr.store.scans import Pairs, Scan, ScanGuard
 from statemgr.types import TaskId
+
+SIZED_ENTRIES = 100
+"""Entries by which the size of all is estimated."""
 
 
 @dataclass
@@ -77,6 +81,13 @@ class MemoryStore:
             end = bisect_right(content.order, prefix, key=lambda key: key[: len(prefix)])
             chosen = content.order[begin:end]
         return (pair for pair in [(key, content.entries[key]) for key in chosen])
+
+    def size(self) -> StoreSize:
+        """See :meth:`statemgr.store.base.Store.size`; bytes by the first entries."""
+        self._guard.check_open()
+        entries = self._content.entries
+        some = [len(key) + len(value) for key, value in islice(entries.items(), SIZED_ENTRIES)]
+        return StoreSize(len(entries), len(entries) * sum(some) // len(some) if some else 0)
 
     def close(self) -> None:
         """See :meth:`statemgr.store.base.Store.close`."""

@@ -16,13 +16,24 @@ from typing import cast
 from rocksdict import Checkpoint, Rdict, RdictIter, WriteBatch
 
 from statemgr.errors import CodecError, IncompatibleStoreError, StateError
-from statemgr.store.base import META_FORMAT, META_KEY, OWN_KEY_BYTES, Entry, StoreMeta, decode_meta, encode_meta
+from statemgr.store.base import (
+    META_FORMAT,
+    META_KEY,
+    OWN_KEY_BYTES,
+    Entry,
+    StoreMeta,
+    StoreSize,
+    decode_meta,
+    encode_meta,
+)
 from statemgr.store.rocks_errors import is_full, read_error, write_error
 from statemgr.store.scans import Pairs, Scan, ScanGuard
 from statemgr.types import TaskId
 
 FLUSH_POLL_S = 0.001
 """Between two looks at a flush; a memtable takes about 50 ms."""
+
+_SIZES = ("rocksdb.estimate-live-data-size", "rocksdb.cur-size-all-mem-tables", "rocksdb.estimate-num-keys")
 
 FLUSH_TIMEOUT_S = 60.0
 """How long a flush is looked after before it is waited for in the one call that also tells its error."""
@@ -143,6 +154,18 @@ class RocksStore:
                     yield key, cursor.value()
                 cursor.next()
             cursor.status()
+        except Exception as error:
+            raise read_error(error, self.task, self.epoch, str(self.directory)) from error
+
+    def size(self) -> StoreSize:
+        """See :meth:`statemgr.store.base.Store.size`: what lives in table files, and what is still in memory."""
+        self._guard.check_open()
+        files, memory, entries = map(self._figure, _SIZES)
+        return StoreSize(entries, files + memory)
+
+    def _figure(self, name: str) -> int:
+        try:
+            return self._database.property_int_value(name) or 0
         except Exception as error:
             raise read_error(error, self.task, self.epoch, str(self.directory)) from error
 

@@ -68,4 +68,4 @@ def main() -> None:
         typer.echo(str(stopped), err=True)
     except (StateError, TowpathError) as error:
         typer.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_status if isinstance(error, TowpathError) else TowpathError.exit_status)
+        sys.exit(getattr(error, "exit_status", TowpathError.exit_status))

@@ -127,7 +127,7 @@ def _cells(move: MigrationStatus) -> dict[str, str]:
         "bins": f"{progress['bins_done']}/{progress['bins_total']}" if "bins_done" in progress else "",
         "records": f"{read:,}/{read + ahead:,}" if read is not None and ahead is not None else "",
         "state": _bytes(progress.get("bytes")),
-        "rate": f"{_bytes(progress['rate'])}/s" if progress.get("rate") else "",
+        "rate": f"{_bytes(progress['rate'])}/s" if move.active and progress.get("rate") else "",
         "left": _seconds(move.left_s),
         "paused": _seconds(move.paused_s),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 import typer
 
 from statemgr.addresses import coordinator_url
+from statemgr.security import check_listening, read_credentials
 from towpath.cli.options import (
     DEFAULT_BOOTSTRAP,
     BootstrapOption,
@@ -69,11 +71,13 @@ def pod(
 
     if die_with_parent:
         tie()
+    credentials = read_credentials(os.environ)
+    check_listening(state_host, credentials, "the state manager")
     settings = PodSettings(
         query=query,
         query_settings=set_ or (),
         stage=stage,
-        coordinator=coordinator_url(coordinator),
+        coordinator=coordinator_url(coordinator, tls=credentials.tls is not None),
         replica=replica or socket.gethostname(),
         bootstrap=bootstrap or DEFAULT_BOOTSTRAP,
         state_dir=state_dir or DEFAULT_STATE_DIR,
@@ -82,5 +86,6 @@ def pod(
         grace_s=max(grace - MARGIN_S, MARGIN_S),
         further=tuple(context.args),
         plans=plans,
+        credentials=credentials,
     )
     raise typer.Exit(run_pod(settings))

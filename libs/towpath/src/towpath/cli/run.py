@@ -85,7 +85,6 @@ def run(
         "--replicas": replicas,
         "--static": static,
         "--guarantee": guarantee,
-        "--kafka-config": kafka_config,
         "--option": option,
     }
     of_spark = {
@@ -102,6 +101,7 @@ def run(
             query,
             parse_pairs(set_, "--set"),
             bootstrap=bootstrap,
+            kafka_config=kafka_config,
             batch=batch,
             master=master,
             print_=print_,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from statemgr.security import read_credentials
 from towpath.cli.coordinator import CoordinatorOption
 from towpath.cli.options import JsonOption, parse_counts, parse_pairs
 from towpath.errors import SettingsError, nearest
@@ -88,10 +90,11 @@ def move(
 
 
 def client_of(url: str | None) -> CoordinatorClient:
-    """A client of the coordinator at that URL, or at the usual one."""
-    from towpath.coordinator.client import DEFAULT_URL, REQUEST_TIMEOUT_S, CoordinatorClient
+    """A client of the coordinator at that URL, or at the usual one, with the credentials of the environment."""
+    from towpath.coordinator.client import DEFAULT_ADDRESS, REQUEST_TIMEOUT_S, CoordinatorClient
 
-    return CoordinatorClient(url or DEFAULT_URL, timeout_s=REQUEST_TIMEOUT_S)
+    credentials = read_credentials(os.environ)
+    return CoordinatorClient(url or DEFAULT_ADDRESS, timeout_s=REQUEST_TIMEOUT_S, credentials=credentials)
 
 
 def parse_task(text: str) -> tuple[str, int]:

@@ -72,6 +72,7 @@ def run_on_spark(
     settings: Mapping[str, Any],
     *,
     bootstrap: str | None,
+    kafka_config: Path | None,
     batch: bool,
     master: str | None,
     print_: bool,
@@ -92,12 +93,12 @@ def run_on_spark(
     query = find_query(name, settings)
     graph, plan = graph_of(query), query.plan()
     require(graph, Mode.BATCH if batch else Mode.STREAMING, name)
-    parse_pairs(options, "--spark")
-    given = dict(pair.split("=", 1) for pair in options or ())
+    given = _spark_settings(options)
     kafka = {key: value for key, value in given.items() if key.startswith("kafka.")}
+    secured = _kafka_options(kafka_config)
     check_installed()
     servers = bootstrap or DEFAULT_BOOTSTRAP
-    admin = connect(servers, None).admin()
+    admin = connect(servers, kafka_config).admin()
     try:
         prepare_topics(admin, graph, sinks=not print_)
     finally:
@@ -107,13 +108,49 @@ def run_on_spark(
     with running_session(session) as spark:
         from towpath.spark.run import Job, run_batch, run_streaming
 
-        job = Job(plan, graph, servers, kafka, _printer() if print_ else None)
+        job = Job(plan, graph, servers, {**secured, **kafka}, _printer() if print_ else None)
         if batch:
             run_batch(spark, job)
         else:
             place = checkpoint or Path("build/spark") / plan.app
             run_streaming(spark, job, place.absolute(), until_end=until_end, stopping=_stop_signal().wait)
     typer.echo(f"{plan.app}: {'done' if batch else 'stopped'}", err=True)
+
+
+def _spark_settings(pairs: Sequence[str] | None) -> dict[str, str]:
+    """What ``--spark`` says.
+
+    Raises:
+        SettingsError: one is not of the form name=value, or is a secret, which others can read on a command line.
+    """
+    from statemgr.kafka.java import is_secret
+    from towpath.errors import SettingsError
+
+    parse_pairs(pairs, "--spark")
+    given = dict(pair.split("=", 1) for pair in pairs or ())
+    for name in given:
+        if is_secret(name):
+            raise SettingsError(
+                f"--spark {name}: a secret, which others can read on a command line; put it into a file of client "
+                "properties and name that by --kafka-config"
+            )
+    return given
+
+
+def _kafka_options(config: Path | None) -> dict[str, str]:
+    """Security settings of a file of client properties, for Spark's Kafka source and sink.
+
+    Raises:
+        SettingsError: the file can't be read, or holds what Spark's client can't do.
+    """
+    from statemgr.kafka.java import spark_options
+    from towpath.errors import SettingsError
+    from towpath.stage.settings import read_properties
+
+    try:
+        return spark_options(read_properties(config))
+    except ValueError as error:
+        raise SettingsError(f"{error} (from {config})") from error
 
 
 def plan_on_spark(name: str, settings: Mapping[str, Any], form: str) -> str:

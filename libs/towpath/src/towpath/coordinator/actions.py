@@ -15,6 +15,7 @@ from towpath.coordinator.fencer import FENCE_TIMEOUT_S, Fencer
 from towpath.coordinator.limits import Limits
 from towpath.coordinator.metrics import CoordinatorMetrics
 from towpath.coordinator.moves import Moves
+from towpath.coordinator.traces import MoveTraces
 
 log = structlog.get_logger()
 
@@ -34,6 +35,7 @@ class Actions:
         monotonic_s: time.
         limits: deadlines.
         metrics: figures.
+        traces: of the moves.
     """
 
     def __init__(
@@ -45,7 +47,9 @@ class Actions:
         monotonic_s: Callable[[], float],
         limits: Limits,
         metrics: CoordinatorMetrics,
+        traces: MoveTraces,
     ) -> None:
+        self._traces = traces
         self._writer = writer
         self._fencer = fencer
         self._moves = moves
@@ -66,6 +70,7 @@ class Actions:
             match decision:
                 case Plan(move):
                     with self._lock:
+                        self._traces.plan(move)
                         self._moves.plan(move, self._monotonic_s())
                 case Drop(task):
                     with self._lock:
@@ -78,9 +83,12 @@ class Actions:
 
     def _assign(self, records: Sequence[Assigned], why: str) -> None:
         with self._lock:
+            prepared = self._moves.prepared
+            records = [self._traces.assign(record, why, prepared.get(record.task)) for record in records]
             for record in records:
                 self._moves.explain(record, why)
         self._writer.write(records)
+        self._traces.logged(records)
         self._metrics.assignments.labels(why).inc(len(records))
         for record in records:
             log.info("assigned", task=str(record.task), epoch=record.epoch, owner=record.owner, why=why)
@@ -110,7 +118,12 @@ class Actions:
         except FenceError as error:
             self._not_before_s[key] = self._monotonic_s() + self._limits.fence_retry_s
             self._metrics.fence_failures.inc()
-            log.error(str(error))  # noqa: TRY400 - one line, by intent
+            log.error(  # noqa: TRY400 - one line, by intent
+                "a replica could not be fenced, trying again",
+                stage=decision.stage,
+                replica=decision.replica,
+                cause=str(error),
+            )
             return
         self._not_before_s.pop(key, None)
         self._writer.write([Fenced(decision.stage, decision.replica, term)])

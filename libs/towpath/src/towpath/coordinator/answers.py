@@ -61,7 +61,7 @@ def is_drained(facts: Facts, stage: str, replica: str) -> bool:
 def _moving_in(facts: Facts, stage: str, replica: str) -> Iterator[Prepare]:
     for task, move in facts.moves.prepared.items():
         if task.stage == stage and move.target == replica:
-            yield _prepare(facts, task)
+            yield _prepare(facts, task, move.trace)
 
 
 def _standing_copies(facts: Facts, stage: str, replica: str) -> Iterator[Prepare]:
@@ -72,12 +72,13 @@ def _standing_copies(facts: Facts, stage: str, replica: str) -> Iterator[Prepare
             yield _prepare(facts, task)
 
 
-def _prepare(facts: Facts, task: TaskId) -> Prepare:
+def _prepare(facts: Facts, task: TaskId, trace: str = "") -> Prepare:
     return Prepare(
         partition=task.partition,
         epoch=facts.view.of(task).epoch + 1,
         layers=list(facts.layers(task)),
         manner=facts.manner(task.stage),
+        trace=trace,
     )
 
 

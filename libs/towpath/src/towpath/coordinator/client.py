@@ -11,6 +11,9 @@ import httpx
 from pydantic import TypeAdapter, ValidationError
 
 from statemgr.addresses import coordinator_url
+from statemgr.errors import SecurityError
+from statemgr.security import Credentials
+from statemgr.security.tls import client_context
 from towpath.coordinator.errors import (
     CoordinatorError,
     CoordinatorUnavailableError,
@@ -27,8 +30,11 @@ from towpath.coordinator.messages import (
 )
 from towpath.coordinator.statuses import Health, MigrationStatus, ReplicaStatus, TaskStatus, Topology
 
-DEFAULT_URL = "http://127.0.0.1:7070"
+DEFAULT_ADDRESS = "127.0.0.1:7070"
 """Where a coordinator listens unless it is told otherwise."""
+
+DEFAULT_URL = f"http://{DEFAULT_ADDRESS}"
+"""The same without TLS."""
 
 TIMEOUT_S = 1.0
 """A heartbeat's answer takes a millisecond or two; what is later is of no use, since the next one is on its way."""
@@ -48,8 +54,12 @@ class CoordinatorClient:
     Args:
         url: where the coordinator listens; ``host:port`` alone means http.
         timeout_s: for heartbeats and views.
-        token: sent as bearer token, for a proxy in front of the coordinator that wants one.
+        credentials: shown to the coordinator.
         transport: for tests that serve the application without a socket.
+
+    Raises:
+        RefusedError: it is no URL.
+        SecurityError: TLS is set up, and can't be used, or the URL is of a connection without.
     """
 
     def __init__(
@@ -57,15 +67,23 @@ class CoordinatorClient:
         url: str = DEFAULT_URL,
         *,
         timeout_s: float = TIMEOUT_S,
-        token: str | None = None,
+        credentials: Credentials | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self.url = coordinator_url(url).rstrip("/")
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        credentials = credentials or Credentials()
+        self.url = coordinator_url(url, tls=credentials.tls is not None).rstrip("/")
+        headers = {"Authorization": credentials.authorization} if credentials.authorization else {}
         try:
             self._http = httpx.Client(
-                base_url=self.url, timeout=timeout_s, headers=headers, transport=transport, mounts=_NO_PROXY
+                base_url=self.url,
+                timeout=timeout_s,
+                headers=headers,
+                transport=transport,
+                mounts=_NO_PROXY,
+                verify=True if credentials.tls is None else client_context(credentials.tls),
             )
+        except SecurityError:
+            raise
         except (httpx.InvalidURL, ValueError) as error:
             raise RefusedError(f"{url!r} is no URL of a coordinator: write it as {DEFAULT_URL} ({error})") from error
 

@@ -23,12 +23,17 @@ from towpath.coordinator.decide import Decision, assigns, decide
 from towpath.coordinator.errors import NotLeadingError
 from towpath.coordinator.facts import Facts, StageFacts
 from towpath.coordinator.fencer import Fencer
+from towpath.coordinator.history import History
+from towpath.coordinator.known import require_holder, require_newcomer, require_replica
 from towpath.coordinator.leadership import Leadership
 from towpath.coordinator.limits import Limits
 from towpath.coordinator.memory import Memory
 from towpath.coordinator.messages import Heartbeat, HeartbeatAnswer, HolderBeat, MoveRequest, ScaleRequest
 from towpath.coordinator.metrics import CoordinatorMetrics
+from towpath.coordinator.platform import Platform
+from towpath.coordinator.traces import MoveTraces
 from towpath.coordinator.wishes import Wish, Wishes, require_move, require_stage
+from towpath.tracing import NO_SPANS, Spans
 
 log = structlog.get_logger()
 
@@ -51,10 +56,12 @@ class Coordinator:
         name: of this coordinator, for the log and as client id.
         limits: deadlines.
         metrics: figures; by default its own.
+        spans: where spans of hand-overs go; by default nowhere.
 
     Attributes:
         ticked_s: monotonic time at which the newest turn began.
         lock: guards the memory against threads that answer heartbeats; not held while it reads, writes or fences.
+        history: what the stages have done lately; touched under the lock only.
     """
 
     def __init__(
@@ -67,6 +74,7 @@ class Coordinator:
         name: str = "coordinator",
         limits: Limits | None = None,
         metrics: CoordinatorMetrics | None = None,
+        spans: Spans = NO_SPANS,
     ) -> None:
         self.app = app
         self.name = name
@@ -78,6 +86,9 @@ class Coordinator:
         self.lock: AbstractContextManager[object] = threading.RLock()
         self._leadership = Leadership(kafka, app, name, clock, self.limits)
         self._memory = Memory(self.stages, self.limits, self.ticked_s)
+        self.history = History(self.stages)
+        self._spans = spans
+        self._traces = MoveTraces(spans, clock)
         self._actions = Actions(
             self._leadership.writer,
             Fencer(kafka, app, f"{name}-fence", clock.monotonic_s),
@@ -86,6 +97,7 @@ class Coordinator:
             clock.monotonic_s,
             self.limits,
             self.metrics,
+            self._traces,
         )
         self._wishes = Wishes()
         self._assigning = False
@@ -104,6 +116,16 @@ class Coordinator:
     def view(self) -> ControlView:
         """The control log as read so far; replaced as a whole, never changed."""
         return self._leadership.view
+
+    @property
+    def platform(self) -> Platform:
+        """What the platform that runs the replicas said last."""
+        return self._memory.platform
+
+    @platform.setter
+    def platform(self, said: Platform) -> None:
+        with self.lock:
+            self._memory.platform = said
 
     @property
     def busy(self) -> bool:
@@ -169,13 +191,20 @@ class Coordinator:
         with self.lock:
             self._wishes.give_up("the coordinator ends")
         self._leadership.close()
+        self._spans.close()
 
     def heartbeat(self, stage: str, replica: str, beat: Heartbeat) -> HeartbeatAnswer:
-        """Take a replica's heartbeat; the answer is hints only."""
+        """Take a replica's heartbeat; the answer is hints only.
+
+        Raises:
+            RefusedError: it is a new one, and there are too many.
+        """
         with self.lock:
             now_s = self._clock.monotonic_s()
             if stage in self.stages:
+                require_newcomer(self._memory.fleet, stage, replica)
                 self._memory.fleet.hear(stage, replica, beat, now_s)
+                self.history.hear(stage, replica, beat)
             if stage not in self.stages or not self.leading:
                 return HeartbeatAnswer(term=self.view.term, known=False)
             facts = self.facts()
@@ -186,18 +215,23 @@ class Coordinator:
             return answer(facts, stage, replica, settled=settled)
 
     def holder(self, name: str, beat: HolderBeat) -> None:
-        """Take a state manager's heartbeat."""
+        """Take a state manager's heartbeat.
+
+        Raises:
+            UnknownNameError: no replica of that name is known.
+        """
         with self.lock:
+            require_holder(self.facts(), name)
             self._memory.fleet.hear_holder(name, beat, self._clock.monotonic_s())
 
     def died(self, stage: str, replica: str) -> None:
         """Take a supervisor's word that a replica's process has ended.
 
         Raises:
-            RefusedError: there is no such stage.
+            UnknownNameError: no such replica is known.
         """
-        require_stage(self.app, self.stages, stage)
         with self.lock:
+            require_replica(self.facts(), stage, replica)
             self._memory.fleet.died(stage, replica, self._clock.monotonic_s())
         log.warning("reported dead", stage=stage, replica=replica)
 
@@ -220,6 +254,18 @@ class Coordinator:
             replicas = before.replicas if as_before and before is not None else request.replicas
             wanted = Desired(stage, replicas, manner, self._leadership.term)
             return self._wishes.add(wanted, self._memory.pinned(stage))
+
+    def forget_asked(self, stage: str, replicas: int) -> None:
+        """So many replicas are not asked for any more: from now on the number is the platform's.
+
+        Raises:
+            NotLeadingError: this coordinator does not lead, or too many requests wait.
+        """
+        with self.lock:
+            self._require_leading()
+            newest = self._wishes.newest(stage) or self.view.desired.get(stage)
+            if newest is not None and newest.replicas == replicas:
+                self._wishes.add(Desired(stage, None, newest.manner, self._leadership.term), ())
 
     def move(self, request: MoveRequest) -> bool:
         """Take a wish for a task's owner.
@@ -257,7 +303,15 @@ class Coordinator:
         if ready:
             self._memory.unpin(self._wishes.confirm())
         facts = self._memory.observe(self.view, self._leadership.term, now_s)
+        self._look_back(facts)
         return decide(facts) if ready else []
+
+    def _look_back(self, facts: Facts) -> None:
+        """For people: what has ended, and what the stages did."""
+        for move in self._memory.moves.take_ended():
+            self.metrics.moved(move)
+            self._traces.ended(move)
+        self.history.look(facts, self._clock.wall_ms())
 
     def _stand_down(self, cause: str) -> None:
         with self.lock:

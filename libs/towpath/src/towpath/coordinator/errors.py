@@ -6,7 +6,9 @@
     ├── CoordinatorUnavailableError  (ConnectionError) nobody answers at the URL: try again, or name another
     ├── NotLeadingError              (RuntimeError) another coordinator leads, or none can yet: ask again later
     ├── RefusedError                 (ValueError) a request that can't be carried out: exit 2, with the reason
-    └── FenceError                   (TimeoutError) a replica could not be fenced in time: the next turn tries again
+    │   └── UnknownNameError         (LookupError) it is about a replica or state manager that nobody has heard of
+    ├── FenceError                   (TimeoutError) a replica could not be fenced in time: the next turn tries again
+    └── PlatformError                (RuntimeError) what runs the replicas does not answer or refuses: tried again
 """
 
 from __future__ import annotations
@@ -34,5 +36,13 @@ class RefusedError(CoordinatorError, ValueError):
     exit_status: ClassVar[int] = 2
 
 
+class UnknownNameError(RefusedError, LookupError):
+    """A replica or state manager that the coordinator does not know."""
+
+
 class FenceError(CoordinatorError, TimeoutError):
     """No definite answer to a fence before the deadline; the replica may still write."""
+
+
+class PlatformError(CoordinatorError, RuntimeError):
+    """What runs the replicas can't be asked how many there are to be, or refuses to change that."""

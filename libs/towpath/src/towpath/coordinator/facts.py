@@ -13,6 +13,7 @@ from towpath.coordinator.fleet import Fleet, Heard, Presence
 from towpath.coordinator.limits import Limits
 from towpath.coordinator.moves import Moves
 from towpath.coordinator.placement import natural
+from towpath.coordinator.platform import NO_PLATFORM, Platform, ordinal
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Facts:
         term: ours.
         now_s: monotonic time.
         limits: deadlines.
+        platform: what runs the replicas, where the coordinator asks it for more or fewer.
     """
 
     view: ControlView
@@ -71,16 +73,22 @@ class Facts:
     term: int
     now_s: float
     limits: Limits = field(default_factory=Limits)
+    platform: Platform = NO_PLATFORM
 
     def manner(self, stage: str) -> Manner:
         """How the stage's state travels."""
         desired = self.view.desired.get(stage)
         return desired.manner if desired is not None else Manner()
 
-    def desired(self, stage: str) -> int | None:
-        """How many replicas shall own tasks; None: all."""
+    def asked(self, stage: str) -> int | None:
+        """How many replicas an operator has asked for by the log; None: nobody has, or it was done."""
         desired = self.view.desired.get(stage)
         return desired.replicas if desired is not None else None
+
+    def desired(self, stage: str) -> int | None:
+        """How many replicas shall own tasks, by the log or else by what the platform is to run; None: all."""
+        asked = self.asked(stage)
+        return asked if asked is not None else self.platform.sizes.get(stage)
 
     def presence(self, stage: str, replica: str) -> Presence:
         """Whether a replica is there."""
@@ -121,9 +129,12 @@ class Facts:
     def members(self, stage: str) -> list[str]:
         """Replicas that are to own tasks.
 
-        If fewer are wanted than there are: those that own some already, and among equals the first by name, since
-        StatefulSets remove the highest ordinal first.
+        If fewer are wanted than there are: those that own some already, and among equals the first by name. Where a
+        platform removes the highest ordinals, whoever they are: those below.
         """
+        kept = self._kept(stage)
+        if kept is not None:
+            return sorted((name for name in self.candidates(stage) if (ordinal(name) or 0) < kept), key=natural)
         owners = set(self.owners(stage).values())
         ranked = sorted(self.candidates(stage), key=lambda name: (name not in owners, natural(name)))
         return sorted(ranked[: self.desired(stage)], key=natural)
@@ -139,6 +150,11 @@ class Facts:
     def expecting(self, stage: str) -> bool:
         """Whether an owner by the log has not been heard since we began, and may yet come."""
         return any(self.presence(stage, owner) is Presence.EXPECTED for owner in set(self.owners(stage).values()))
+
+    def _kept(self, stage: str) -> int | None:
+        """The ordinal from which on the platform takes replicas away, now or when it is asked to; None: it has none."""
+        size, asked = self.platform.sizes.get(stage), self.asked(stage)
+        return size if size is None or asked is None else min(size, asked)
 
     def layers(self, task: TaskId) -> tuple[Layer, ...]:
         """Copies for the task's next owner."""

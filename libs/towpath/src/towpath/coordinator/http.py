@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI, Request, Response
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from statemgr.clock import Clock
+from statemgr.layout import REPLICA_NAME
 from towpath.coordinator import views
 from towpath.coordinator.body_limit import BodyLimit
 from towpath.coordinator.coordinator import Coordinator
-from towpath.coordinator.errors import CoordinatorError, NotLeadingError, RefusedError
+from towpath.coordinator.errors import CoordinatorError, NotLeadingError, RefusedError, UnknownNameError
+from towpath.coordinator.history import StageHistory
 from towpath.coordinator.messages import (
+    NAME_LENGTH,
     Accepted,
     Heartbeat,
     HeartbeatAnswer,
     HolderBeat,
     MoveRequest,
+    Refused,
     ScaleRequest,
 )
+from towpath.coordinator.page import page
 from towpath.coordinator.statuses import Health, MigrationStatus, ReplicaStatus, TaskStatus, Topology
+from towpath.coordinator.write_limit import WriteLimit
 
 LOG_TIMEOUT_S = 12.0
 """A request is logged by the next turn and read back by the one after, 50 ms later at rest. A fence that is under way
@@ -29,7 +37,26 @@ may take 5 s, and a stopped writer's open transaction hides the log from readers
 MOST_BYTES = 1024 * 1024
 """Of a request. A heartbeat with a thousand tasks under way has a fourth of it."""
 
-_STATUS: dict[type[CoordinatorError], int] = {RefusedError: 422, NotLeadingError: 503}
+_STATUS: dict[type[CoordinatorError], int] = {UnknownNameError: 404, RefusedError: 422, NotLeadingError: 503}
+"""The first that fits counts."""
+
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Refused, "description": description}
+    for status, description in {
+        400: "The body can't be read",
+        401: "Credentials are missing or wrong",
+        403: "Asked for by a page of another origin, or under a name that is not local",
+        404: "No such replica, state manager or page",
+        413: "The request is too large",
+        422: "The request makes no sense, or names what there is not",
+        429: "Too many requests; Retry-After says when to come again",
+        503: "This coordinator does not lead, or does not come on",
+    }.items()
+}
+"""What may be answered instead."""
+
+StageName = Annotated[str, Path(max_length=NAME_LENGTH)]
+ReplicaName = Annotated[str, Path(pattern=REPLICA_NAME)]
 
 
 def application(coordinator: Coordinator, clock: Clock, stall_s: float) -> FastAPI:
@@ -40,10 +67,11 @@ def application(coordinator: Coordinator, clock: Clock, stall_s: float) -> FastA
         clock: time.
         stall_s: health is red when a turn takes longer.
     """
-    app = FastAPI(title=f"Towpath coordinator of {coordinator.app}", version="1")
+    app = FastAPI(title=f"Towpath coordinator of {coordinator.app}", version="1", responses=_REFUSALS)
     app.add_exception_handler(CoordinatorError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_middleware(BodyLimit, most=MOST_BYTES)
+    app.add_middleware(WriteLimit, clock=clock)
     _add_heartbeats(app, coordinator)
     _add_requests(app, coordinator)
     _add_views(app, coordinator)
@@ -66,18 +94,18 @@ def _invalid(_: Request, error: Exception) -> Response:
 
 def _add_heartbeats(app: FastAPI, coordinator: Coordinator) -> None:
     @app.post("/replicas/{stage}/{name}/heartbeat", tags=["replicas"])
-    def heartbeat(stage: str, name: str, beat: Heartbeat) -> HeartbeatAnswer:
+    def heartbeat(stage: StageName, name: ReplicaName, beat: Heartbeat) -> HeartbeatAnswer:
         """A replica says what it does, and is told what will come."""
         return coordinator.heartbeat(stage, name, beat)
 
     @app.post("/replicas/{stage}/{name}/died", tags=["replicas"])
-    def died(stage: str, name: str) -> Accepted:
+    def died(stage: StageName, name: ReplicaName) -> Accepted:
         """A supervisor saw the replica's process end: its tasks get other owners at once."""
         coordinator.died(stage, name)
         return Accepted(term=coordinator.view.term)
 
     @app.post("/holders/{name}", tags=["replicas"])
-    def holder(name: str, beat: HolderBeat) -> Accepted:
+    def holder(name: ReplicaName, beat: HolderBeat) -> Accepted:
         """A state manager says where it is."""
         coordinator.holder(name, beat)
         return Accepted(term=coordinator.view.term)
@@ -127,9 +155,20 @@ def _add_views(app: FastAPI, coordinator: Coordinator) -> None:
         with coordinator.look() as facts:
             return views.migration_statuses(facts)
 
+    @app.get("/history", tags=["views"])
+    def history(since_ms: int = 0) -> list[StageHistory]:
+        """What each stage did in the last 15 minutes, second by second, as far as it is newer than ``since_ms``."""
+        with coordinator.lock:
+            return coordinator.history.since(since_ms)
+
+    @app.get("/", include_in_schema=False)
+    def overview() -> Response:
+        """A page about all of it, for people."""
+        return HTMLResponse(page().html, headers={"Content-Security-Policy": page().policy})
+
 
 def _add_health(app: FastAPI, coordinator: Coordinator, clock: Clock, stall_s: float) -> None:
-    @app.get("/health", tags=["health"])
+    @app.get("/health", tags=["health"], responses={503: {"model": Health, "description": "It does not come on"}})
     def health(response: Response) -> Health:
         """200 while turns follow each other, also while another coordinator leads; 503 with the reason if not.
 

@@ -16,6 +16,7 @@ from towpath.coordinator.facts import Facts, StageFacts, Wait, observe_waits
 from towpath.coordinator.fleet import Fleet
 from towpath.coordinator.limits import Limits
 from towpath.coordinator.moves import Moves
+from towpath.coordinator.platform import NO_PLATFORM, Platform
 from towpath.coordinator.readiness import alert_begins
 
 
@@ -26,12 +27,14 @@ class Memory:
         fleet: what was heard.
         moves: moves under way, and some that have ended.
         pins: owners that somebody asked for, until the coordinator restarts.
+        platform: what it said last.
     """
 
     def __init__(self, stages: Mapping[str, StageFacts], limits: Limits, now_s: float) -> None:
         self.fleet = Fleet(now_s)
         self.moves = Moves()
         self.pins: dict[TaskId, str] = {}
+        self.platform: Platform = NO_PLATFORM
         self._stages = stages
         self._limits = limits
         self._stand_ins: dict[TaskId, str] = {}
@@ -50,6 +53,7 @@ class Memory:
             term=term,
             now_s=now_s,
             limits=self._limits,
+            platform=self.platform,
         )
 
     def observe(self, view: ControlView, term: int, now_s: float) -> Facts:

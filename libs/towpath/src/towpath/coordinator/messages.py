@@ -27,6 +27,12 @@ MOST_REPLICAS = 1000
 """Of a stage; a launcher starts as many as are asked for."""
 
 
+NAME_LENGTH = 100
+"""Most characters of a stage's or replica's name in a request."""
+
+Name = Annotated[str, Field(max_length=NAME_LENGTH)]
+
+
 class _Request(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -41,6 +47,9 @@ class TaskReport(Message):
         complete: whether it needs no other's copy.
         migration: progress of its state, for display: see :mod:`towpath.coordinator.progress`; None: nothing under way.
         lag: input offsets not read yet, as of the newest fetch; None: unknown, as it is before the task runs.
+        committed_lag: the same of those that are not committed yet.
+        moved: what a hand-over came to whose state is all here: what ``migration`` said last, and ``phases``, the
+            seconds of each; told for some seconds.
     """
 
     partition: int
@@ -49,6 +58,26 @@ class TaskReport(Message):
     complete: bool
     migration: dict[str, Any] | None = None
     lag: int | None = None
+    committed_lag: int | None = None
+    moved: dict[str, Any] | None = None
+
+
+class ReplicaFigures(Message):
+    """What a replica has done since it began, for display.
+
+    Attributes:
+        records: Kafka records read.
+        rows: rows decoded from them.
+        output_rows: rows written to outputs.
+        stage_latency: counts of the buckets of :mod:`towpath.distributions`: append of a record until its commit.
+        end_to_end: the same of rows of sinks: intended emit time until their commit.
+    """
+
+    records: int = 0
+    rows: int = 0
+    output_rows: int = 0
+    stage_latency: list[int] = Field(default_factory=list)
+    end_to_end: list[int] = Field(default_factory=list)
 
 
 class TaskEpoch(Message):
@@ -71,6 +100,7 @@ class Heartbeat(Message):
         tasks: those it runs, and those on their way to it.
         ready: tasks that it has prepared for.
         copies: those whose state it copies before they come, if they ever do.
+        figures: what it has done; None: it does not say.
     """
 
     incarnation: str
@@ -82,15 +112,20 @@ class Heartbeat(Message):
     tasks: list[TaskReport] = Field(default_factory=list)
     ready: list[TaskEpoch] = Field(default_factory=list)
     copies: list[TaskReport] = Field(default_factory=list)
+    figures: ReplicaFigures | None = None
 
 
 class Prepare(Message):
-    """A hint: this task will probably come to you under this epoch, with its state in these layers."""
+    """A hint: this task will probably come to you under this epoch, with its state in these layers.
+
+    ``trace``: the trace context of its hand-over; empty: it is not traced, or no move is planned.
+    """
 
     partition: int
     epoch: int
     layers: list[LayerField] = Field(default_factory=list)
     manner: MannerField = Field(default_factory=Manner)
+    trace: str = ""
 
 
 class HeartbeatAnswer(Message):
@@ -130,7 +165,7 @@ class ScaleRequest(_Request):
         manner: how state travels; None: as before.
     """
 
-    stage: str
+    stage: Name
     replicas: int | None = Field(default=None, ge=1, le=MOST_REPLICAS)
     manner: MannerField | None = None
 
@@ -138,9 +173,19 @@ class ScaleRequest(_Request):
 class MoveRequest(_Request):
     """One task to one replica."""
 
-    stage: str
+    stage: Name
     partition: int = Field(ge=0)
-    replica: str
+    replica: Name
+
+
+class Refused(Message):
+    """A request was not taken.
+
+    Attributes:
+        detail: the reason, one line.
+    """
+
+    detail: str
 
 
 class Accepted(Message):

@@ -6,10 +6,10 @@ from collections import Counter as Counts
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from towpath.coordinator import views
 from towpath.coordinator.facts import Facts
-from towpath.coordinator.moves import Step
-from towpath.coordinator.views import incomplete, stalled_moves
-from towpath.figures import Figure
+from towpath.coordinator.moves import Move, Step
+from towpath.figures import Figure, Figures
 
 _FENCE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
@@ -36,6 +36,30 @@ class CoordinatorMetrics:
             "towpath_fence_seconds", "Time that a fence took", buckets=_FENCE_BUCKETS, registry=self.registry
         )
         self.fence_seconds = Figure(seconds)
+        make = Figures({}, self.registry)
+        make.process()
+        self._moved = make.counters("towpath_moves", "Moves that have ended", "stage", "strategy", "outcome")
+        self._phase = make.distributions(
+            "towpath_move_phase_seconds", "Time of a phase of a move", "stage", "strategy", "phase"
+        )
+        self._pause = make.distributions(
+            "towpath_move_pause_seconds", "Assignment of a task until its new owner runs it", "stage", "strategy"
+        )
+        self._lag = make.gauges("towpath_stage_lag_records", "Input offsets not read yet, of all tasks", "stage")
+        self._committed_lag = make.gauges(
+            "towpath_stage_committed_lag_records", "Input offsets not committed yet, of all tasks", "stage"
+        )
+        self._unheard = make.gauges("towpath_stage_tasks_unheard", "Tasks whose lag is not known now", "stage")
+
+    def moved(self, move: Move) -> None:
+        """A move has ended."""
+        stage, strategy = move.task.stage, str(move.strategy)
+        self._moved.of(stage, strategy, str(move.step)).inc()
+        phases = move.phases
+        for phase, seconds in phases.items():
+            self._phase.of(stage, strategy, phase).add_one(seconds)
+        if "take_over" in phases:
+            self._pause.of(stage, strategy).add_one(phases["release"] + phases["take_over"])
 
     def refresh(self, facts: Facts, *, leading: bool) -> None:
         """Set what is known only when somebody asks; series of what is gone disappear."""
@@ -47,10 +71,10 @@ class CoordinatorMetrics:
                 self.moves.labels(str(step)).set(steps[step])
         for gauge in (self.replicas, self.tasks, self.incomplete):
             gauge.clear()
-        stalled = Counts(move.stage for move in stalled_moves(facts))
+        stalled = Counts(move.stage for move in views.stalled_moves(facts))
         for stage in facts.stages.values():
             self.stalled.labels(stage.name).set(stalled[stage.name])
-            self.incomplete.labels(stage.name).set(incomplete(facts, stage))
+            self.incomplete.labels(stage.name).set(views.incomplete(facts, stage))
             self._refresh_stage(facts, stage.name)
 
     def _refresh_stage(self, facts: Facts, stage: str) -> None:
@@ -58,3 +82,7 @@ class CoordinatorMetrics:
             self.replicas.labels(stage, str(facts.presence(stage, replica))).inc()
         for owner, count in Counts(facts.owners(stage).values()).items():
             self.tasks.labels(stage, owner).set(count)
+        lag = views.stage_lag(facts, facts.stages[stage])
+        self._lag.of(stage).set(lag.read)
+        self._committed_lag.of(stage).set(lag.committed)
+        self._unheard.of(stage).set(lag.unheard)

@@ -28,6 +28,12 @@ from towpath.coordinator.messages import TaskReport
 from towpath.coordinator.progress import mark_of, said_by
 from towpath.errors import IllegalTransitionError
 
+FOUND = "found in the log"
+"""Why a move is under way that this coordinator has not decided: its times before that are not known."""
+
+LATE_S = 10.0
+"""After its end a move still takes what its target says of it: a word that is under way when the log says "done"."""
+
 KEPT = 200
 """Ended moves that are still shown: those of a rescale of a hundred tasks, and of the one before."""
 
@@ -60,6 +66,14 @@ _LEGAL: dict[Step, frozenset[Step]] = {
 }
 
 
+_PHASES = (
+    ("prepare", Step.PREPARE, Step.COMMITTED),
+    ("release", Step.COMMITTED, Step.RELEASED),
+    ("take_over", Step.RELEASED, Step.RUNNING),
+    ("background", Step.RUNNING, Step.DONE),
+)
+
+
 @dataclass
 class Move:
     """One move of one task.
@@ -77,6 +91,8 @@ class Move:
         told: the source has been told.
         mark: where its state stood last; None: nothing was said of it.
         moved_s: when that was heard first.
+        progress: what was said of its state last; None: nothing.
+        trace: trace context of the hand-over; empty: it is not traced.
     """
 
     task: TaskId
@@ -91,6 +107,8 @@ class Move:
     told: bool = False
     mark: tuple[Any, ...] | None = None
     moved_s: float = float("-inf")
+    progress: Mapping[str, Any] | None = None
+    trace: str = ""
 
     def to(self, step: Step, now_s: float) -> None:
         """Go to a step.
@@ -105,12 +123,26 @@ class Move:
 
     def note(self, report: TaskReport | None, now_s: float) -> None:
         """Take what the target says of it; what it repeats is no progress, be it ever so alive."""
-        if report is not None and mark_of(report) != self.mark:
+        if report is None:
+            return
+        self.progress = report.moved or report.migration or self.progress
+        if mark_of(report) != self.mark:
             self.mark, self.moved_s = mark_of(report), now_s
 
     def report(self, fleet: Fleet) -> TaskReport | None:
         """What the target said last of the task, or before it is logged of its copy."""
         return said_by(fleet, self.target, self.task, self.epoch, copy=self.step is Step.PREPARE)
+
+    @property
+    def phases(self) -> dict[str, float]:
+        """Phase that is over → its seconds; empty where its beginning was not seen."""
+        if self.why == FOUND:
+            return {}
+        return {
+            name: self.times[after] - self.times[before]
+            for name, before, after in _PHASES
+            if before in self.times and after in self.times
+        }
 
     @property
     def still_since_s(self) -> float:
@@ -134,6 +166,7 @@ class Moves:
     def __init__(self) -> None:
         self._live: dict[TaskId, Move] = {}
         self._why: dict[tuple[TaskId, int], str] = {}
+        self._fresh: list[Move] = []
         self.ended: deque[Move] = deque(maxlen=KEPT)
 
     def __iter__(self) -> Iterator[Move]:
@@ -142,6 +175,11 @@ class Moves:
     def get(self, task: TaskId) -> Move | None:
         """The task's move that is under way."""
         return self._live.get(task)
+
+    def take_ended(self) -> list[Move]:
+        """Moves that have ended since the last call."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
 
     @property
     def prepared(self) -> Mapping[TaskId, Move]:
@@ -182,8 +220,10 @@ class Moves:
             self._advance(move, view, fleet, now_s)
             move.note(move.report(fleet), now_s)
             if move.step.ended:
-                self._live.pop(move.task)
-                self.ended.append(move)
+                self._put_away(self._live.pop(move.task))
+        for move in self.ended:
+            if now_s - move.since_s < LATE_S:
+                move.note(move.report(fleet), now_s)
 
     def _adopt(self, task: TaskId, assigned: Assigned, view: ControlView, now_s: float) -> None:
         """Follow an assignment that is not known as a move yet."""
@@ -196,7 +236,7 @@ class Moves:
         if move is not None:
             self._end(self._live.pop(task), Step.DROPPED if move.step is Step.PREPARE else Step.SUPERSEDED, now_s)
         source = assigned.waits_for[-1].owner if assigned.waits_for else ""
-        why = self._why.pop((task, assigned.epoch), "found in the log")
+        why = self._why.pop((task, assigned.epoch), FOUND)
         self._live[task] = Move(
             task,
             source,
@@ -206,6 +246,7 @@ class Moves:
             assigned.manner.strategy,
             Step.COMMITTED,
             {Step.COMMITTED: now_s},
+            trace=assigned.trace,
         )
 
     def _advance(self, move: Move, view: ControlView, fleet: Fleet, now_s: float) -> None:
@@ -223,7 +264,11 @@ class Moves:
 
     def _end(self, move: Move, step: Step, now_s: float) -> None:
         move.to(step, now_s)
+        self._put_away(move)
+
+    def _put_away(self, move: Move) -> None:
         self.ended.append(move)
+        self._fresh.append(move)
 
 
 def runs(fleet: Fleet, task: TaskId, replica: str, epoch: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -32,9 +32,21 @@ class CoordinatorSettings(BaseSettings):
     name: str = Field(default_factory=socket.gethostname, description="name of this coordinator in log and clients")
     http_host: str = Field(default="127.0.0.1", description="address to listen on; whoever reaches it can move tasks")
     http_port: int = Field(default=7070, ge=0, le=65535, description="port to listen on; 0: a free one")
+    traces_url: str | None = Field(
+        default=None, description="URL of an OpenTelemetry collector that hand-overs are traced to; else they are not"
+    )
     replication: int = Field(default=-1, description="replication factor of the control log; -1: the broker's default")
     wait_s: float = Field(default=60.0, gt=0, description="longest wait for broker and source topics at start")
     stall_s: float = Field(default=30.0, gt=0, description="a turn that takes longer turns health red")
+    scaler: Literal["none", "kubernetes"] = Field(
+        default="none", description="who is asked for more or fewer replicas: nobody, or Kubernetes by StatefulSets"
+    )
+    kubernetes_namespace: str | None = Field(
+        default=None, description="namespace of the StatefulSets; by default the coordinator's own"
+    )
+    kubernetes_name: str = Field(
+        default="{stage}", pattern=r"\{stage\}", description="name of a stage's StatefulSet, with {stage} in it"
+    )
     silence_s: float = Field(default=_LIMITS.silence_s, gt=0.5, description="a replica silent for this long is gone")
     absent_s: float = Field(
         default=_LIMITS.absent_s, gt=0.5, description="the same for one not heard since the coordinator's start"

@@ -25,6 +25,7 @@ class TaskStatus(Message):
         moving_to: replica that it is about to be moved to.
         step: where that move stands.
         lag: input offsets not read yet, as of the owner's newest fetch; None: unknown.
+        committed_lag: the same of those that are not committed yet.
         migration: progress of its state.
     """
 
@@ -40,6 +41,7 @@ class TaskStatus(Message):
     moving_to: str | None = None
     step: str | None = None
     lag: int | None = None
+    committed_lag: int | None = None
     migration: dict[str, Any] | None = None
 
 
@@ -60,8 +62,11 @@ class MigrationStatus(Message):
         elapsed_s: since it began; of one that has ended: how long it took.
         paused_s: from its commit until the new owner said that it runs, to a heartbeat's precision; None: not yet.
         stalled: what it is stuck in; None: it goes on.
-        progress: what the new owner says of the state: hot keys, bins, records, bytes, rate, …
+        progress: what the new owner says of the state: hot keys, bins, records, bytes, rate, …; of a move that has
+            ended what it said last, with the seconds of its own ``phases``.
         left_s: how long the rest of it will take as fast as it comes now; None: can't be told.
+        begun_ago_s: seconds since it began.
+        phases: phase that is over → its seconds: prepare, release, take_over, background.
     """
 
     task: str
@@ -79,6 +84,8 @@ class MigrationStatus(Message):
     stalled: str | None = None
     progress: dict[str, Any] | None = None
     left_s: float | None = None
+    begun_ago_s: float | None = None
+    phases: dict[str, float] = Field(default_factory=dict)
 
 
 class ReplicaStatus(Message):

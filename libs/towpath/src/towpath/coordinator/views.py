@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from statemgr.types import TaskId
 from towpath.coordinator.decide import targets
@@ -47,6 +47,7 @@ def task_status(facts: Facts, task: TaskId) -> TaskStatus:
         moving_to=planned.target if planned is not None else None,
         step=move.step if move is not None else None,
         lag=report.lag if report is not None else None,
+        committed_lag=report.committed_lag if report is not None else None,
         migration=report.migration if report is not None else None,
     )
 
@@ -90,6 +91,32 @@ def incomplete(facts: Facts, stage: StageFacts) -> int:
     return sum(task.owner is not None and not task.complete for task in known)
 
 
+class StageLag(NamedTuple):
+    """Input offsets of a stage that are not read, and not committed, as owners said last; tasks that say nothing."""
+
+    read: int
+    committed: int
+    unheard: int
+
+
+def stage_lag(facts: Facts, stage: StageFacts) -> StageLag:
+    """How far a stage is behind its inputs."""
+    said = {
+        (name, report.partition, report.epoch): report
+        for name, heard in facts.fleet.of_stage(stage.name)
+        if facts.presence(stage.name, name) is Presence.PRESENT
+        for report in heard.beat.tasks
+    }
+    tasks = [(facts.view.of(task), task.partition) for task in stage.tasks]
+    owned = [(newest.owner or "", partition, newest.epoch) for newest, partition in tasks]
+    known = [report for at in owned if (report := said.get(at)) is not None and report.lag is not None]
+    return StageLag(
+        sum(report.lag or 0 for report in known),
+        sum(report.committed_lag or 0 for report in known),
+        len(owned) - len(known),
+    )
+
+
 def replica_statuses(facts: Facts) -> list[ReplicaStatus]:
     """All replicas that were heard or that own something."""
     names = set(facts.fleet.replicas) | {
@@ -120,6 +147,8 @@ def _under_way(facts: Facts) -> Iterator[MigrationStatus]:
 def _missing(facts: Facts, stage: StageFacts) -> Iterator[str]:
     """What is missing until the stage is as it should be."""
     members, desired = facts.members(stage.name), facts.desired(stage.name)
+    if facts.platform.problem and facts.asked(stage.name) is not None:
+        yield facts.platform.problem
     if len(members) < (desired or 1):
         yield f"{len(members)} of {desired or 1} replicas are there"
     wanted = targets(facts, stage, members)
@@ -156,6 +185,7 @@ def _replica_status(facts: Facts, stage: str, name: str) -> ReplicaStatus:
 def _migration_status(facts: Facts, move: Move) -> MigrationStatus:
     report = _report_of_target(facts, move)
     progress = report.migration if report is not None else None
+    ended = move.progress if move.step.ended else None
     until_s = move.since_s if move.step.ended else facts.now_s
     return MigrationStatus(
         task=str(move.task),
@@ -171,8 +201,10 @@ def _migration_status(facts: Facts, move: Move) -> MigrationStatus:
         elapsed_s=round(until_s - move.begun_s, 3),
         paused_s=_paused_s(move),
         stalled=_stalled(facts, move, report),
-        progress=progress,
+        progress=progress if ended is None else dict(ended),
         left_s=seconds_left(progress or {}),
+        begun_ago_s=round(facts.now_s - move.begun_s, 3),
+        phases={name: round(seconds, 3) for name, seconds in move.phases.items()},
     )
 
 

@@ -7,7 +7,7 @@ has the query's fields alone (:mod:`towpath.formats.avro_view`), so that other f
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -21,8 +21,7 @@ from towpath.formats.avro_view import view_of, without_logical_types
 from towpath.formats.declared import Avro
 from towpath.formats.framing import NotReadableError, schema_id_of
 from towpath.formats.registry import Registry
-from towpath.formats.rows import fields_of, frames_of
-from towpath.operators.decoded import Decoded
+from towpath.formats.rows import RowDecoder, fields_of, frames_of
 from towpath.query.plan import InputPlan
 
 _AVRO = "AVRO"
@@ -30,32 +29,17 @@ _AVRO = "AVRO"
 Row = Mapping[str, Any]
 
 
-class AvroDecoder:
+class AvroDecoder(RowDecoder):
     """Decodes batches of one topic."""
 
     def __init__(self, source: InputPlan, registry: Registry) -> None:
         """``source``: an input in Avro; ``registry``: where its schemas are."""
+        super().__init__(frames_of(source, lambda field, _dtype: itemgetter(field)))
         self._types = fields_of(source)
         self._defaults = source.declared.defaults if isinstance(source.declared, Avro) else {}
         self._context = SerializationContext(source.topic, MessageField.VALUE)
         self._schemas = _WriterSchemas(registry)
         self._readers: dict[int, Callable[[bytes], Row]] = {}
-        self._frames = frames_of(source, lambda field, _dtype: itemgetter(field))
-
-    def decode(self, values: Sequence[bytes | None], keys: Sequence[bytes | None] = ()) -> Decoded:
-        """Decode one batch; see :class:`towpath.operators.codec.RecordDecoder`.
-
-        Raises:
-            RegistryUnavailableError: a schema is needed, and the registry does not answer.
-        """
-        rows: dict[int, Row] = {}
-        bad: dict[int, str] = {}
-        for index, value in enumerate(values):
-            try:
-                rows[index] = self._row(value)
-            except NotReadableError as error:
-                bad[index] = str(error)
-        return self._frames.decoded(len(values), rows, bad, keys)
 
     def _row(self, value: bytes | None) -> Row:
         schema_id = schema_id_of(value)

@@ -19,14 +19,13 @@ from towpath.formats.declared import Protobuf
 from towpath.formats.framing import NotReadableError, schema_id_of
 from towpath.formats.proto_fields import getter
 from towpath.formats.registry import Registry
-from towpath.formats.rows import frames_of
-from towpath.operators.decoded import Decoded
+from towpath.formats.rows import RowDecoder, frames_of
 from towpath.query.plan import InputPlan
 
 _PROTOBUF = "PROTOBUF"
 
 
-class ProtobufDecoder:
+class ProtobufDecoder(RowDecoder):
     """Decodes batches of one topic."""
 
     def __init__(self, source: InputPlan, registry: Registry) -> None:
@@ -34,28 +33,13 @@ class ProtobufDecoder:
         if not isinstance(source.declared, Protobuf):
             raise TypeError(f"the plan of {source.topic} names no message")
         message = source.declared.message
-        self._frames = frames_of(source, lambda field, dtype: getter(message, field, dtype))
+        super().__init__(frames_of(source, lambda field, dtype: getter(message, field, dtype)))
         self._expected = message.DESCRIPTOR.full_name
         # Without a registry of its own: a message is parsed by its own type, and the registry was asked already.
         self._deserialize = ProtobufDeserializer(message)
         self._registry = registry
         self._files: dict[int, FileDescriptorProto | None] = {}
         self._fits: set[tuple[int, tuple[int, ...]]] = set()
-
-    def decode(self, values: Sequence[bytes | None], keys: Sequence[bytes | None] = ()) -> Decoded:
-        """Decode one batch; see :class:`towpath.operators.codec.RecordDecoder`.
-
-        Raises:
-            RegistryUnavailableError: a schema is needed, and the registry does not answer.
-        """
-        rows: dict[int, Message] = {}
-        bad: dict[int, str] = {}
-        for index, value in enumerate(values):
-            try:
-                rows[index] = self._row(value)
-            except NotReadableError as error:
-                bad[index] = str(error)
-        return self._frames.decoded(len(values), rows, bad, keys)
 
     def _row(self, value: bytes | None) -> Message:
         schema_id = schema_id_of(value)

@@ -1,14 +1,16 @@
-"""What the formats have in common: fields of a source and its columns, rows of a sink and their fields."""
+"""What the formats have in common: fields and columns of sources, rows of sinks, and the batch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from towpath.formats.avro_types import plain
-from towpath.operators.decoded import RowColumn, RowFrames
+from towpath.formats.framing import NotReadableError
+from towpath.operators.decoded import Decoded, RowColumn, RowFrames
 from towpath.operators.json_encode import PUBLIC_NAMES
 from towpath.query.plan import SCHED, InputPlan
 
@@ -38,6 +40,37 @@ def frames_of(source: InputPlan, get: Callable[[str, Any], Callable[[Any], Any]]
         return RowFrames(columns, {SCHED: source.emit_time}, source.key_column)
     columns.append(RowColumn(SCHED, pl.Int64(), get(source.emit_time, pl.Int64())))
     return RowFrames(columns, {}, source.key_column)
+
+
+class RowDecoder(ABC):
+    """Decodes the records of one topic one by one, and makes a frame of them."""
+
+    def __init__(self, frames: RowFrames) -> None:
+        self._frames = frames
+
+    def decode(self, values: Sequence[bytes | None], keys: Sequence[bytes | None] = ()) -> Decoded:
+        """Decode one batch; see :class:`towpath.operators.codec.RecordDecoder`.
+
+        Raises:
+            RegistryUnavailableError: a schema is needed, and the registry does not answer.
+        """
+        rows: dict[int, Any] = {}
+        bad: dict[int, str] = {}
+        for index, value in enumerate(values):
+            try:
+                rows[index] = self._row(value)
+            except NotReadableError as error:
+                bad[index] = str(error)
+        return self._frames.decoded(len(values), rows, bad, keys)
+
+    @abstractmethod
+    def _row(self, value: bytes | None) -> Any:
+        """A record as an object from which the values of its fields are taken.
+
+        Raises:
+            NotReadableError: it can't be read, now or ever.
+            RegistryUnavailableError: its schema is needed, and the registry does not answer.
+        """
 
 
 def rows_of(frame: pl.DataFrame, fields: Mapping[str, Any]) -> list[dict[str, Any]]:

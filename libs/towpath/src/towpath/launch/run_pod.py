@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import urllib.request
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import quote
 
+from statemgr.log_format import log_format
+from statemgr.security import Credentials
+from statemgr.security.post import Poster
+from towpath.errors import SettingsError
 from towpath.launch.pod import Part, PodPolicy
 from towpath.launch.supervise import Supervisor, say
 from towpath.outline import find_outline
@@ -20,8 +23,6 @@ DRAIN_SHARE = 0.75
 
 REPORT_TIMEOUT_S = 2.0
 """The coordinator answers within milliseconds; a silent replica is taken for dead after three seconds."""
-
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 TOWPATH = (sys.executable, "-m", "towpath.cli")
 STATEMGR = (sys.executable, "-m", "statemgr.cli")
@@ -44,6 +45,7 @@ class PodSettings:
         query_settings: ``name=value`` arguments of the query.
         further: other options of ``towpath stage``.
         plans: directory of plans that were made before, see :mod:`towpath.outline`.
+        credentials: shown to the coordinator; the processes read them for themselves.
     """
 
     query: str
@@ -58,6 +60,7 @@ class PodSettings:
     query_settings: Sequence[str] = ()
     further: Sequence[str] = ()
     plans: Path | None = None
+    credentials: Credentials = field(default_factory=Credentials)
 
 
 def run_pod(settings: PodSettings) -> int:
@@ -67,8 +70,12 @@ def run_pod(settings: PodSettings) -> int:
         Exit status of the stage.
 
     Raises:
-        SettingsError: the query can't be loaded or has no such stage.
+        SettingsError: the query can't be loaded or has no such stage, or the log's format is none.
     """
+    try:
+        log_format()
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
     outline = find_outline(settings.query, settings.query_settings, settings.plans)
     stateful = outline.stage(settings.stage).stateful
     commands = {Part.STAGE: stage_command(settings)}
@@ -113,9 +120,7 @@ def _query_settings(settings: PodSettings) -> list[str]:
 def _report(settings: PodSettings) -> None:
     """Tell the coordinator; by hand, since loading its client takes as long as its patience is worth."""
     path = f"/replicas/{quote(settings.stage, safe='')}/{quote(settings.replica, safe='')}/died"
-    request = urllib.request.Request(settings.coordinator.rstrip("/") + path, b"", method="POST")  # noqa: S310
     try:
-        with _OPENER.open(request, timeout=REPORT_TIMEOUT_S) as answer:
-            answer.read()
+        Poster(settings.credentials, REPORT_TIMEOUT_S)(settings.coordinator.rstrip("/") + path, b"")
     except (OSError, HTTPException) as error:  # also an answer that breaks off
         say(f"the death of the stage could not be reported, its silence will tell: {error}")

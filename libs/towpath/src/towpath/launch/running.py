@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from statemgr.addresses import coordinator_url
+from statemgr.security import read_credentials
 from towpath.broker.errors import PortTakenError
 from towpath.broker.ports import check_port, free_port
 from towpath.errors import SettingsError
@@ -79,7 +82,8 @@ def run_coordinated(running: Running, port: int) -> int:
     from towpath.coordinator.client import CoordinatorClient
 
     port = _checked(port) if port else free_port()
-    url = f"http://127.0.0.1:{port}"
+    credentials = read_credentials(os.environ)
+    url = coordinator_url(f"127.0.0.1:{port}", tls=credentials.tls is not None)
 
     def make(stage: str, name: str) -> Program:
         return pod_program(running.query, stage, name, url, running.stage_options)
@@ -90,7 +94,7 @@ def run_coordinated(running: Running, port: int) -> int:
     programs += [
         make(stage, replica_name(stage, index)) for stage, count in running.counts.items() for index in range(count)
     ]
-    with Pipeline(programs, running.run_dir) as pipeline, CoordinatorClient(url) as client:
+    with Pipeline(programs, running.run_dir) as pipeline, CoordinatorClient(url, credentials=credentials) as client:
         running.say(
             f"{running.plan.app}: coordinator at {url} and {len(programs) - 1} replicas; logs in {running.run_dir}"
         )

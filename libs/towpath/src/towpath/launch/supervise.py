@@ -11,7 +11,9 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from statemgr.deathsig import die_with_parent
+from statemgr.log_format import log_format
 from towpath.launch.allocator import with_allocator
+from towpath.launch.lines import POD, as_line
 from towpath.launch.pod import Action, Part, PodPhase, PodPolicy, Report, Say, Send, Start
 
 LONGEST_LINE = 1 << 20
@@ -139,18 +141,19 @@ async def _pass_on(prefix: str, stream: asyncio.StreamReader | None) -> None:
         *lines, held = (held + chunk).split(b"\n")
         if len(held) > LONGEST_LINE:
             lines, held = [*lines, held], b""
-        _write(prefix.encode(), *lines)
+        _write(prefix, *lines)
     if held:
-        _write(prefix.encode(), held)
+        _write(prefix, held)
 
 
 def say(text: str) -> None:
     """Write a line of the pod's own, among those of its processes."""
-    _write(b"pod", text.encode())
+    _write(POD, text.encode())
 
 
-def _write(prefix: bytes, *lines: bytes) -> None:
+def _write(part: str, *lines: bytes) -> None:
+    form = log_format()
     # Nobody may be reading any more; the replica is worth more than its log.
     with contextlib.suppress(OSError, ValueError):
-        sys.stdout.buffer.write(b"".join(b"%-8b | %b\n" % (prefix, line) for line in lines))
+        sys.stdout.buffer.write(b"".join(as_line(part, line, form) for line in lines))
         sys.stdout.buffer.flush()

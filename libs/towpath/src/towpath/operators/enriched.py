@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from towpath.operators.growing_rows import Growth
 from towpath.operators.keyed_rows import GROUP
 
 _OF_TABLE = "__of_table"
@@ -17,7 +18,7 @@ _OF_TABLE = "__of_table"
 class Enriched:
     """Keeps the table's newest row of each key, or the rows that wait for one.
 
-    See :class:`towpath.operators.keyed_rows.Reduction`. The rows of a batch meet the table's row as it is behind the
+    See :class:`towpath.operators.growing_rows.Growing`. The rows of a batch meet the table's row as it is behind the
     batch: a table is for facts that do not change often, and which of two rows of different topics comes first is
     chance anyway.
     """
@@ -39,12 +40,21 @@ class Enriched:
         """Rows of both sides, told apart by a column."""
         return frame.select(GROUP, self._table.fill_null(value=False).alias(_OF_TABLE), *self._read)
 
-    def step(self, before: pl.DataFrame, new: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The table's newest rows, and for keys without one those that wait; rows whose key has one go out."""
+    def needs(self, new: pl.DataFrame) -> pl.Series:
+        """Keys for which the table has a row now: whatever waits for it goes out."""
+        return new.filter(_OF_TABLE).get_column(GROUP).unique()
+
+    def grow(self, before: pl.DataFrame, new: pl.DataFrame) -> Growth:
+        """The table's newest rows alone are kept, and behind others those that wait; rows whose key has one go out.
+
+        The table's row is the only one of its key that is kept, so it is never among those that are left out.
+        """
+        anew = self.needs(new)
         rows = pl.concat([before, new])
         facts = rows.filter(_OF_TABLE).group_by(GROUP, maintain_order=True).last().select(rows.columns)
-        others = rows.filter(~pl.col(_OF_TABLE))
-        waiting = others.join(facts, on=GROUP, how="anti", maintain_order="left")
+        begun = facts.join(anew.to_frame(), on=GROUP, how="semi", maintain_order="left")
+        waiting = new.join(facts, on=GROUP, how="anti", maintain_order="left")
         known = facts.select(GROUP, **{name: pl.col(column) for name, column in self.taken.items()})
-        found = others.select(GROUP, *self.columns).join(known, on=GROUP, how="inner", maintain_order="left")
-        return pl.concat([facts, waiting]), found
+        others = rows.filter(~pl.col(_OF_TABLE)).select(GROUP, *self.columns)
+        found = others.join(known, on=GROUP, how="inner", maintain_order="left")
+        return Growth(pl.concat([begun, waiting]), anew, found)

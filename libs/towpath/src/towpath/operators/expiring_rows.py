@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -16,8 +16,11 @@ from towpath.query.plan import PARTITION, OperatorContext
 _TOUCHED = "__touched"
 """Column of every kept row: event time of the newest row of its key."""
 
-_OWNER, _LIFE = "__owner", "__life"
-"""Group of a row's key, and how often that has begun anew in the batch before the row."""
+OWNER = "__owner"
+"""Group of a row's key."""
+
+_LIFE = "__life"
+"""How often a row's key has begun anew in the batch before it."""
 
 
 class ExpiringRows:
@@ -84,17 +87,45 @@ class ExpiringRows:
         self, rows: pl.DataFrame, anew: pl.Series, kept: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """The same where keys begin anew: groups, rows to keep, with the groups of the keys, and rows that go out."""
-        lives = rows.rename({GROUP: _OWNER}).with_columns(anew.cast(pl.UInt32).alias(_LIFE))
-        lives = lives.with_columns(pl.col(_LIFE).cum_sum().over(_OWNER))
-        groups, lives = grouped(lives, [*self._keys, _OWNER, _LIFE])
-        going_on = groups.filter(pl.col(_LIFE) == 0).select(GROUP, _OWNER)
-        before = _renumbered(kept, going_on, _OWNER, GROUP)
-        after, found = self._reduction.step(before, self._reduction.rows(lives))
-        last = groups.filter(pl.col(_LIFE) == pl.col(_LIFE).max().over(_OWNER)).select(GROUP, _OWNER)
-        return groups, _renumbered(after, last, GROUP, _OWNER), found.sort(GROUP, maintain_order=True)
+        lives = in_lives(rows, anew, self._keys)
+        before = renumbered(kept, lives.going_on, OWNER, GROUP)
+        after, found = self._reduction.step(before, self._reduction.rows(lives.rows))
+        return lives.groups, renumbered(after, lives.last, GROUP, OWNER), found.sort(GROUP, maintain_order=True)
 
 
-def _renumbered(rows: pl.DataFrame, numbers: pl.DataFrame, old: str, new: str) -> pl.DataFrame:
+class Lives(NamedTuple):
+    """A batch in which keys begin anew: each life of a key is a group.
+
+    Attributes:
+        groups: the lives.
+        rows: the batch, with ``__group`` of the life.
+        going_on: ``__group`` of lives that had begun before the batch, and :data:`OWNER`, the group of the key.
+        last: the same of each key's last life.
+    """
+
+    groups: pl.DataFrame
+    rows: pl.DataFrame
+    going_on: pl.DataFrame
+    last: pl.DataFrame
+
+
+def in_lives(rows: pl.DataFrame, anew: pl.Series, keys: Sequence[str]) -> Lives:
+    """Cut a batch into lives.
+
+    Args:
+        rows: the batch, with ``__group`` of the key.
+        anew: which rows begin their key anew.
+        keys: key columns.
+    """
+    owned = rows.rename({GROUP: OWNER}).with_columns(anew.cast(pl.UInt32).alias(_LIFE))
+    owned = owned.with_columns(pl.col(_LIFE).cum_sum().over(OWNER))
+    groups, lives = grouped(owned, [*keys, OWNER, _LIFE])
+    going_on = groups.filter(pl.col(_LIFE) == 0).select(GROUP, OWNER)
+    last = groups.filter(pl.col(_LIFE) == pl.col(_LIFE).max().over(OWNER)).select(GROUP, OWNER)
+    return Lives(groups, lives, going_on, last)
+
+
+def renumbered(rows: pl.DataFrame, numbers: pl.DataFrame, old: str, new: str) -> pl.DataFrame:
     """Rows whose group is among the old ones, under the new one."""
     pairs = numbers.select(pl.col(old).alias(GROUP), pl.col(new).alias(_NEW))
     joined = rows.join(pairs, on=GROUP, how="inner", maintain_order="left")

@@ -96,9 +96,9 @@ class ExpiryTimers:
         """Look at ``most`` entries whose timers the watermark has reached, and delete those that are gone."""
         timers = self.timers.of(partition, context)
         keys = timers.take(watermark_ms, most)
-        table = context.tasks[partition].table(self._table)
+        state = context.tasks[partition]
         gone: list[bytes] = []
-        for key, value in zip(keys, table.get_many(keys), strict=True):
+        for key, value in zip(keys, state.table(self._table).get_many(keys), strict=True):
             if value is None:
                 continue
             due = self._expiry.due(self._touched(value))
@@ -106,4 +106,4 @@ class ExpiryTimers:
                 gone.append(key)
             else:
                 timers.add(key, due)
-        table.put_many(gone, [None] * len(gone))
+        state.delete_many(self._table, gone)

@@ -1,8 +1,8 @@
 """A join of two streams on a key, of rows whose event times are near each other.
 
-Both sides come in one stream; a column tells them apart. A row meets the rows of the other side that are kept, and is
-kept itself until event time has passed every moment at which a partner could still come in time. So which pairs come
-out does not depend on the order in which rows arrive, nor on where a batch ends. Known as interval join.
+A row meets the rows of the other side that are kept, and is kept itself until event time has passed every moment at
+which a partner could still come in time. So which pairs come out does not depend on the order in which rows arrive, nor
+on where a batch ends. Known as interval join.
 """
 
 from __future__ import annotations
@@ -12,22 +12,18 @@ from typing import Any
 
 import polars as pl
 
-from towpath.operators.keyed_rows import GROUP, KeyedRows
+from towpath.operators.growing_rows import KeptLists, grown
+from towpath.operators.keyed_rows import GROUP, grouped, of_groups
 from towpath.operators.keys import key_bytes
+from towpath.operators.pairs import RIGHT, TIME, How, Pairs
 from towpath.operators.timers import TaskTimers
 from towpath.query.plan import PARTITION, WATERMARK, OperatorContext
-
-RIGHT = "join.right"
-"""Column that says whether a row is of the right side (Boolean)."""
-
-TIME = "join.time"
-"""Column with a row's event time, in ms (Int64)."""
 
 _LEFT_TIME = "__left_time"
 
 
-class IntervalPairs:
-    """Keeps rows of both sides, and finds pairs; see :class:`towpath.operators.keyed_rows.Reduction`.
+class IntervalPairs(Pairs):
+    """Pairs of rows near each other in event time, which is kept, too.
 
     Args:
         left: columns of the left side that come out.
@@ -36,34 +32,24 @@ class IntervalPairs:
         upper_ms: greatest.
     """
 
+    told = (RIGHT, TIME)
+
     def __init__(self, left: Sequence[str], right: Mapping[str, str], lower_ms: int, upper_ms: int) -> None:
-        self._left = list(left)
-        self._right = dict(right)
+        super().__init__(left, right)
         self.lower_ms = lower_ms
         self.upper_ms = upper_ms
-
-    def rows(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Side and event time of rows, and the columns of both sides; a row has nulls in those of the other."""
-        return frame.select(GROUP, RIGHT, TIME, *self._left, *dict.fromkeys(self._right.values()))
-
-    def step(self, before: pl.DataFrame, new: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """All rows are kept; pairs with a new row in them go out."""
-        right = before.filter(RIGHT), new.filter(RIGHT)
-        left = before.filter(~pl.col(RIGHT)), new.filter(~pl.col(RIGHT))
-        pairs = [self._pairs(left[0], right[1]), self._pairs(left[1], pl.concat(right))]
-        return pl.concat([before, new]), pl.concat(pairs)
 
     def expiry(self, *, right: bool, time_ms: int) -> int:
         """The watermark from which on no partner of a row comes in time."""
         return time_ms - self.lower_ms if right else time_ms + self.upper_ms
 
-    def _pairs(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
-        ours = left.select(GROUP, pl.col(TIME).alias(_LEFT_TIME), *self._left)
-        theirs = right.select(GROUP, TIME, **{name: pl.col(column) for name, column in self._right.items()})
+    def _pairs(self, left: pl.DataFrame, right: pl.DataFrame, how: How = "inner") -> pl.DataFrame:
+        ours = left.select(GROUP, pl.col(TIME).alias(_LEFT_TIME), *self.left)
+        theirs = right.select(GROUP, TIME, **{name: pl.col(column) for name, column in self.right.items()})
         distance = pl.col(TIME) - pl.col(_LEFT_TIME)
         near = distance.is_between(self.lower_ms, self.upper_ms)
-        found = ours.join(theirs, on=GROUP, how="inner", maintain_order="left_right").filter(near)
-        return found.select(GROUP, *self._left, *self._right)
+        found = ours.join(theirs, on=GROUP, how=how, maintain_order="left_right").filter(near)
+        return found.select(GROUP, *self.left, *self.right)
 
 
 class IntervalJoin:
@@ -73,21 +59,18 @@ class IntervalJoin:
     reached when it came is late: it is left out and counted, since its partners may be forgotten.
     """
 
-    def __init__(self, keys: Sequence[str], pairs: IntervalPairs, columns: Mapping[str, Any], table: str) -> None:
+    def __init__(self, keys: Sequence[str], pairs: IntervalPairs, table: str) -> None:
         """Fix the sides.
 
         Args:
             keys: of both sides.
             pairs: what is kept and goes out.
-            columns: that come out → Polars type, reserved ones left out.
-            table: name of the state table.
+            table: name of the state table, of lists of rows; the note of a list is when the first may be forgotten.
         """
-        self._rows = KeyedRows(keys, pairs, table)
         self._keys = list(keys)
         self._pairs = pairs
-        self._nothing = pl.Schema({**columns, PARTITION: pl.Int32()}).to_frame()
         self.state_table = table
-        self.timers = TaskTimers(table, lambda _, rows: min(map(self._expiry, rows)))
+        self.timers = TaskTimers(table, lambda _, rows: rows.note)
 
     def state_keys(self, frame: pl.DataFrame) -> list[bytes]:
         """See :class:`towpath.operators.keyed.Keyed`."""
@@ -100,14 +83,18 @@ class IntervalJoin:
             if in_time.height < frame.height:
                 context.late(frame.height - in_time.height)
             frame = in_time
-        found = self._rows.process(frame, context)
-        lower, upper = self._pairs.lower_ms, self._pairs.upper_ms
-        expiry = pl.col(TIME) + pl.when(RIGHT).then(-lower).otherwise(upper)
-        first = frame.group_by(PARTITION, *self._keys, maintain_order=True).agg(expiry.min())
-        due = zip(first.get_column(PARTITION), key_bytes(first, self._keys), first.get_column(TIME), strict=True)
-        for partition, key, time_ms in due:
+        groups, frame = grouped(frame, self._keys)
+        keys = key_bytes(groups, self._keys)
+        lists = KeptLists(groups, keys, context, self.state_table)
+        growth = grown(lists, frame, self._pairs)
+        due = [
+            first if known is None else min(first, known)
+            for first, known in zip(self._first_expiry(frame), lists.notes, strict=True)
+        ]
+        lists.write(growth, due)
+        for partition, key, time_ms in zip(groups.get_column(PARTITION).to_list(), keys, due, strict=True):
             self.timers.of(partition, context).add(key, time_ms)
-        return found
+        return of_groups(growth.found, groups, self._keys)
 
     def waits_for(self, rows: pl.DataFrame) -> pl.Series:
         """See :class:`towpath.operators.timed.Timed`: each row's event time, which that of its pairs is at least."""
@@ -117,16 +104,24 @@ class IntervalJoin:
         """Forget rows whose partners can't come any more; nothing goes out."""
         timers = self.timers.of(partition, context)
         keys = timers.take(watermark_ms, most)
-        table = context.tasks[partition].table(self.state_table)
-        after: list[list[list[Any]] | None] = []
-        for key, rows in zip(keys, table.get_many(keys), strict=True):
-            left = [row for row in rows or () if self._expiry(row) > watermark_ms]
-            if left:
-                timers.add(key, min(map(self._expiry, left)))
-            after.append(left or None)
-        table.put_many(keys, after)
-        return self._nothing
+        lists = context.tasks[partition].lists(self.state_table)
+
+        def noted(key: bytes, left: list[list[Any]]) -> int | None:
+            if not left:
+                return None
+            due_ms = min(map(self._expiry, left))
+            timers.add(key, due_ms)
+            return due_ms
+
+        lists.retain_many(keys, lambda row: self._expiry(row) > watermark_ms, noted)
+        return pl.DataFrame()
+
+    def _first_expiry(self, frame: pl.DataFrame) -> list[int]:
+        """By group: when the first of its rows in a batch may be forgotten."""
+        lower, upper = self._pairs.lower_ms, self._pairs.upper_ms
+        expiry = pl.col(TIME) + pl.when(RIGHT).then(-lower).otherwise(upper)
+        found: list[int] = frame.group_by(GROUP).agg(expiry.min()).sort(GROUP).get_column(TIME).to_list()
+        return found
 
     def _expiry(self, row: list[Any]) -> int:
-        of_right, time_ms, *_ = row
-        return self._pairs.expiry(right=of_right, time_ms=time_ms)
+        return self._pairs.expiry(right=row[0], time_ms=row[1])

@@ -27,8 +27,8 @@ GROUP = "__group"
 """Column with the number of a row's key in the batch (UInt32)."""
 
 
-class Reduction(Protocol):
-    """What is kept of the rows of a key, and what goes out.
+class Keeping(Protocol):
+    """What is kept of the rows of a key.
 
     Frames have the column ``__group``, which tells keys apart and lies in any order; rows of a key are in their order.
     """
@@ -36,6 +36,10 @@ class Reduction(Protocol):
     def rows(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Rows of a batch, in the form in which rows are kept."""
         ...
+
+
+class Reduction(Keeping, Protocol):
+    """What is kept, and what goes out."""
 
     def step(self, before: pl.DataFrame, new: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Rows that are kept and new ones → rows to keep, and rows that go out."""
@@ -59,17 +63,18 @@ class KeyedRows:
         """See :class:`towpath.operators.keyed.Keyed`."""
         return key_bytes(frame, self._keys)
 
-    def kept(self, frame: pl.DataFrame) -> Mapping[str, Any]:
-        """Columns of the rows that are kept, for input like this; without ``__group``."""
-        schema = dict(self._reduction.rows(grouped(frame.clear(), self._keys)[1]).schema)
-        del schema[GROUP]
-        return schema
-
     def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:
         """Rows of any number of tasks → what the reduction gives."""
         groups, frame = grouped(frame, self._keys)
         found = reduced(frame, groups, key_bytes(groups, self._keys), self._reduction, context, self.state_table)
         return of_groups(found, groups, self._keys)
+
+
+def kept_schema(frame: pl.DataFrame, keys: Sequence[str], keeping: Keeping) -> Mapping[str, Any]:
+    """Columns of the rows that are kept, for input like this; without ``__group``."""
+    schema = dict(keeping.rows(grouped(frame.clear(), keys)[1]).schema)
+    del schema[GROUP]
+    return schema
 
 
 def of_groups(found: pl.DataFrame, groups: pl.DataFrame, keys: Sequence[str | pl.Expr]) -> pl.DataFrame:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from statemgr.codecs import UNREADABLE
 from statemgr.errors import CodecError
 
 MAGIC = b"TPW1"
@@ -48,5 +49,5 @@ def decode_marks(value: bytes | None) -> Marks | None:
         return None
     try:
         return _DECODER.decode(value[len(MAGIC) :])
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise CodecError(f"the record of an inner edge holds no watermarks: {error}") from error

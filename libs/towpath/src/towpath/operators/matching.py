@@ -2,7 +2,7 @@
 
 ::
 
-    batch ──Fit──▶ a bit for each step ──hash edge──▶ InTime ──▶ PatternMatch: rows wait in their key's entry of state
+    batch ──Fit──▶ a bit for each step ──hash edge──▶ InTime ──▶ PatternMatch: rows wait in their key's list in state
                                                                       │ the watermark has passed them
                                                                       └──▶ automaton ──▶ runs that go on, matches
 
@@ -20,7 +20,7 @@ from statemgr.errors import CodecError
 from towpath.operators.blocks import blocks
 from towpath.operators.keyed_rows import GROUP, grouped
 from towpath.operators.keys import key_bytes, key_frame
-from towpath.operators.pattern import NOTHING, TIME, Automaton, Kept, Match
+from towpath.operators.pattern import TIME, Automaton, Begun, Kept, Match
 from towpath.operators.timers import TaskTimers
 from towpath.query.plan import PARTITION, RESERVED_PREFIX, WATERMARK, OperatorContext
 
@@ -104,7 +104,7 @@ class PatternMatch:
             columns: what is kept of a row besides.
             automaton: finds matches.
             values: column of each of a match's values → Polars type.
-            table: name of the state table.
+            table: name of the state table, of lists of rows; the note of a list is a :class:`Begun`.
         """
         self._schema = dict(keys)
         self._keys = list(keys)
@@ -113,7 +113,7 @@ class PatternMatch:
         self._automaton = automaton
         self._found = {GROUP: pl.UInt32(), MATCH_START: pl.Int64(), MATCH_END: pl.Int64(), **values}
         self.state_table = table
-        self.timers = TaskTimers(table, lambda _, kept: automaton.due(kept))
+        self.timers = TaskTimers(table, lambda _, rows: rows.note.due_ms)
 
     def state_keys(self, frame: pl.DataFrame) -> list[bytes]:
         """See :class:`towpath.operators.keyed.Keyed`."""
@@ -141,40 +141,42 @@ class PatternMatch:
         """Matches that are certain at the watermark."""
         timers = self.timers.of(partition, context)
         keys = timers.take(watermark_ms, most)
-        table = context.tasks[partition].table(self.state_table)
-        after: list[Kept | None] = []
+        lists = context.tasks[partition].lists(self.state_table)
+        after: dict[bytes, Begun | None] = {}
         found: list[tuple[int, Match]] = []
-        for place, kept in enumerate(self._read(table.get_many(keys))):
-            left, matches = self._automaton.judge(kept, watermark_ms)
+        notes = [head.note if head else None for head in lists.heads.get_many(keys)]
+        for place, (rows, note) in enumerate(zip(lists.get_many(keys), notes, strict=True)):
+            left, matches = self._automaton.judge(self._kept(rows, note), watermark_ms)
             found += [(place, match) for match in matches]
-            if left.rows or left.runs:
-                timers.add(keys[place], self._automaton.due(left))
-                after.append(left)
-            else:
-                after.append(None)
-        table.put_many(keys, after)
+            due_ms = self._automaton.due(left) if left.rows or left.runs else None
+            after[keys[place]] = None if due_ms is None else Begun(left.seen, left.runs, due_ms)
+            if due_ms is not None:
+                timers.add(keys[place], due_ms)
+        lists.retain_many(keys, lambda row: int(row[TIME]) >= watermark_ms, lambda key, _: after[key])
         return self._rows(keys, found, partition)
 
     def _keep(
         self, partition: int, keys: Sequence[bytes], rows: Sequence[list[list[Any]]], context: OperatorContext
     ) -> None:
         timers = self.timers.of(partition, context)
-        table = context.tasks[partition].table(self.state_table)
-        before = self._read(table.get_many(keys))
-        table.put_many(
-            keys, [Kept(kept.seen, [*kept.rows, *new], kept.runs) for kept, new in zip(before, rows, strict=True)]
-        )
-        for key, new in zip(keys, rows, strict=True):
-            timers.add(key, min(row[TIME] for row in new) + 1)
+        lists = context.tasks[partition].lists(self.state_table)
+        notes: list[Begun] = []
+        for key, head, new in zip(keys, lists.heads.get_many(keys), rows, strict=True):
+            due_ms = min(row[TIME] for row in new) + 1
+            timers.add(key, due_ms)
+            rows_before, note = (head.rows, head.note) if head is not None else ([], None)
+            before = self._kept(rows_before, note)
+            notes.append(Begun(before.seen, before.runs, due_ms if note is None else min(due_ms, note.due_ms)))
+        lists.append_many(keys, rows, notes)
 
-    def _read(self, values: Sequence[Kept | None]) -> list[Kept]:
-        found = [value or NOTHING for value in values]
-        if not all(self._automaton.knows(kept, len(self._row)) for kept in found):
+    def _kept(self, rows: list[list[Any]], note: Begun | None) -> Kept:
+        kept = Kept(0, rows, []) if note is None else Kept(note.seen, rows, note.runs)
+        if not self._automaton.knows(kept, len(self._row)):
             raise CodecError(
                 f"table {self.state_table!r} holds what another pattern has begun: the query has changed; give the "
                 "stage another name to begin anew"
             )
-        return found
+        return kept
 
     def _rows(self, keys: Sequence[bytes], found: Sequence[tuple[int, Match]], partition: int) -> pl.DataFrame:
         rows = [(place, match.start_ms, match.end_ms, *match.values) for place, match in found]

@@ -80,7 +80,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
     values: list[Any]
 
 
-class Kept(msgspec.Struct, frozen=True, array_like=True):
+class Kept(NamedTuple):
     """What is kept of a key.
 
     Attributes:
@@ -94,8 +94,18 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     runs: list[Run]
 
 
-NOTHING = Kept(0, [], [])
-"""Of a key that has nothing."""
+class Begun(msgspec.Struct, frozen=True, array_like=True):
+    """What is kept of a key beside its rows.
+
+    Attributes:
+        seen: see :class:`Kept`.
+        runs: see :class:`Kept`.
+        due_ms: event time at which there is something to do.
+    """
+
+    seen: int
+    runs: list[Run]
+    due_ms: int
 
 
 class Match(NamedTuple):

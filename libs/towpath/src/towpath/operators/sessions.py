@@ -1,8 +1,8 @@
 """Sessions of a key: rows that follow one another within a gap of event time.
 
-All open sessions of a key are one entry of state. A batch's rows are sessions of one row each; those of a key that are
-no further apart than the gap become one, in columns: sorted by start, a session begins where the gap to the latest row
-so far is larger. Known as session windows: Akidau et al., "The Dataflow Model", VLDB 2015, section 2.2.
+All open sessions of a key are one entry of state. A batch's rows are sessions of one row each; which of them become one
+is said in :mod:`towpath.operators.session_rows`. Known as session windows: Akidau et al., "The Dataflow Model", VLDB
+2015, section 2.2.
 """
 
 from __future__ import annotations
@@ -14,22 +14,20 @@ import polars as pl
 
 from statemgr.watermarks import NEVER
 from towpath.operators.aggregates import Aggregates
-from towpath.operators.keyed_rows import GROUP, grouped, reduced, rows_of
+from towpath.operators.keyed_rows import GROUP, KeptTables, grouped, rows_of
 from towpath.operators.keys import key_bytes, key_frame
 from towpath.operators.late import COUNTED, LateRows
+from towpath.operators.session_rows import AT, CAME, FIRST, LAST, SESSION, numbered
+from towpath.operators.timed import came_at
 from towpath.operators.timers import TaskTimers
 from towpath.operators.windows import WINDOW_END, WINDOW_START
-from towpath.query.plan import PARTITION, WATERMARK, OperatorContext
-
-FIRST, LAST, ROWS, IN_TIME = "first", "last", "rows", "in_time"
-"""Columns of a session in state, before those of the aggregates: event time of its first and last row, number of rows,
-and whether any of these came in time."""
+from towpath.query.plan import PARTITION, OperatorContext
 
 
 class Sessions:
-    """Merges sessions; see :class:`towpath.operators.keyed_rows.Reduction`. What goes out are sessions that were late.
+    """Merges sessions.
 
-    A row is late if a session of its own had ended when it came; a session of late rows alone is left out.
+    A row is late if a session of its own had ended when it came, and it did not come to one that was open.
     """
 
     def __init__(self, gap_ms: int, on: str, aggregates: Aggregates) -> None:
@@ -41,50 +39,36 @@ class Sessions:
     def rows(self, frame: pl.DataFrame) -> pl.DataFrame:
         """A session for each row."""
         time = pl.col(self.on)
-        in_time = time + self.gap_ms > pl.col(WATERMARK) if WATERMARK in frame.columns else pl.lit(value=True)
-        own = frame.select(
-            GROUP, time.alias(FIRST), time.alias(LAST), pl.lit(1, pl.Int64).alias(ROWS), in_time.alias(IN_TIME)
-        )
+        own = frame.select(GROUP, time.alias(FIRST), time.alias(LAST))
         each = frame.with_columns(pl.int_range(pl.len(), dtype=pl.UInt32).alias(GROUP))
         return own.hstack(self.aggregates.rows(each).drop(GROUP))
 
-    def step(self, before: pl.DataFrame, new: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The sessions of each key, and those of late rows alone."""
-        rows = pl.concat([before, new]).sort(GROUP, FIRST)
-        reached = pl.col(LAST).cum_max().shift(1).over(GROUP)
-        begins = (pl.col(FIRST) - reached > self.gap_ms).fill_null(value=False)
-        number = rows.select(begins.cum_sum().over(GROUP).alias(_NUMBER)).to_series()
-        merged = (
-            rows.with_columns(number)
-            .group_by(GROUP, _NUMBER, maintain_order=True)
-            .agg(
-                pl.col(FIRST).min(),
-                pl.col(LAST).max(),
-                pl.col(ROWS).sum(),
-                pl.col(IN_TIME).any(),
-                *self.aggregates.merging(new.schema),
-            )
-            .drop(_NUMBER)
-        )
-        return merged.filter(IN_TIME), merged.filter(~pl.col(IN_TIME))
+    def step(self, before: pl.DataFrame, new: pl.DataFrame, came: pl.Series) -> tuple[pl.DataFrame, pl.Series]:
+        """Take rows in.
 
-    def rows_in(self, late: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
-        """The rows of a batch that are in the sessions which :meth:`step` left out."""
-        if not late.height:
-            return frame.clear()
-        spans = late.select(GROUP, pl.col(FIRST).alias(_FROM), pl.col(LAST).alias(_TO))
-        joined = frame.join(spans, on=GROUP, how="inner", maintain_order="left")
-        return joined.filter(pl.col(self.on).is_between(pl.col(_FROM), pl.col(_TO))).drop(_FROM, _TO)
+        Args:
+            before: sessions that are kept.
+            new: rows, in the order in which they came.
+            came: the watermark at which each of them came.
+
+        Returns:
+            The sessions to keep, and which of the new rows are late.
+        """
+        known = pl.repeat(None, before.height, dtype=pl.Int64, eager=True)
+        rows = numbered(pl.concat([before, new]).with_columns(pl.concat([known, came]).alias(CAME)), self.gap_ms)
+        sessions = (
+            rows.drop_nulls(SESSION)
+            .group_by(GROUP, SESSION, maintain_order=True)
+            .agg(pl.col(FIRST).min(), pl.col(LAST).max(), *self.aggregates.merging(new.schema))
+        )
+        late = rows.sort(AT).slice(before.height).get_column(SESSION).is_null()
+        return sessions.drop(SESSION), late
 
     def results(self, sessions: pl.DataFrame) -> pl.DataFrame:
         """Sessions as they go out, with ``__group``."""
         end = pl.col(LAST) + self.gap_ms
         bounds = (GROUP, pl.col(FIRST).alias(WINDOW_START), end.alias(WINDOW_END))
         return sessions.select(*bounds, *self.aggregates.finished)
-
-
-_NUMBER = "__number"
-_FROM, _TO = "__from", "__to"
 
 
 class SessionWindows:
@@ -127,13 +111,21 @@ class SessionWindows:
         """Take rows in; nothing comes out before a session ends."""
         groups, frame = grouped(frame, self._keys)
         keys = key_bytes(groups, self._keys)
-        late = reduced(frame, groups, keys, self._sessions, context, self.state_table)
-        self._late.report(self._sessions.rows_in(late, frame), context)
-        first = frame.group_by(GROUP).agg(pl.col(self._sessions.on).min()).sort(GROUP).get_column(self._sessions.on)
-        partitions = groups.get_column(PARTITION).to_list()
-        for partition, key, time in zip(partitions, keys, first.to_list(), strict=True):
-            self.timers.of(partition, context).add(key, time + self._sessions.gap_ms)
+        tables = KeptTables(groups, keys, context, self.state_table)
+        new = self._sessions.rows(frame)
+        sessions, late = self._sessions.step(tables.read(new.schema), new, came_at(frame))
+        tables.write(sessions)
+        self._late.report(frame.filter(late), context)
+        self._set_timers(frame.filter(~late), groups.get_column(PARTITION).to_list(), keys, context)
         return self._rows([], rows_of([], self._kept, self.state_table), 0)
+
+    def _set_timers(
+        self, rows: pl.DataFrame, partitions: Sequence[int], keys: Sequence[bytes], context: OperatorContext
+    ) -> None:
+        """A key is looked at when a session of the earliest of its new rows would end."""
+        on = self._sessions.on
+        for group, time in rows.group_by(GROUP).agg(pl.col(on).min()).sort(GROUP).select(GROUP, on).iter_rows():
+            self.timers.of(partitions[group], context).add(keys[group], time + self._sessions.gap_ms)
 
     def waits_for(self, rows: pl.DataFrame) -> pl.Series:
         """See :class:`towpath.operators.timed.Timed`: the earliest end of each row's session."""

@@ -130,11 +130,15 @@ class Timers:
             self._next_bin += 1
 
     def _read_bin(self, bin_: int) -> int:
-        """Read what is here of a bin; gives the number of entries."""
+        """Read what is here of a bin; gives the number of entries.
+
+        A list that is here in part has no timer yet: what the former owner has told of its bin stands for it.
+        """
         number = 0
         with self._table.stored(bin_) as entries:
             for key, value in entries:
-                self._note(key, value)
+                if bin_ not in self._open_bins or not self._state.rest_of(self._table.store_keys([key])):
+                    self._note(key, value)
                 number += 1
         return number
 

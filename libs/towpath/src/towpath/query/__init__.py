@@ -12,10 +12,12 @@ from towpath.query.errors import (
 )
 from towpath.query.expressions import Expression, expr
 from towpath.query.formats import avro, protobuf
+from towpath.query.keyed_streams import KeyedStream
 from towpath.query.loading import load_query
 from towpath.query.render import render_json, render_mermaid, render_text
-from towpath.query.streams import EdgeTo, KeyedStream, MergedStreams, Stream, WindowedStream
+from towpath.query.streams import EdgeTo, MergedStreams, Stream
 from towpath.query.svg import render_svg
+from towpath.query.windowed_streams import WindowedStream
 from towpath.query.windows import Every, Session, Until, Window, every, hopping, session, tumbling, until
 
 __all__ = [

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from statemgr.state import json_codec
 from towpath.operators.distinct import Distinct, ExpiringDistinct
+from towpath.operators.expiring_lists import ExpiringLists
 from towpath.operators.expiring_rows import ExpiringRows
 from towpath.operators.expiry import Expiry
+from towpath.operators.growing_rows import Growing
+from towpath.operators.keyed_rows import Reduction
 from towpath.query.check import Schema, resulting_schema
 from towpath.query.errors import QueryError
 from towpath.query.graph import sources_of
+from towpath.query.keyed_steps import KeyedRowsStep
 from towpath.query.place import Place, require_event_time, require_timed
 from towpath.query.plan import Operator
 from towpath.query.reductions import Kept, kept_columns
-from towpath.query.steps import KeyedRowsStep, RequireEventTimeStep, TableUse
+from towpath.query.steps import KeepingRows, Passing, TableUse
+from towpath.query.windowed_steps import RequireEventTimeStep
 
 
 @dataclass(frozen=True)
-class ExpiringRowsStep:
-    """A few rows kept per key for some time.
+class ExpiringRowsStep(KeepingRows):
+    """Rows kept per key for some time.
 
     Attributes:
         keys: key columns.
@@ -34,28 +38,35 @@ class ExpiringRowsStep:
     kept: Kept
     columns: Schema
     expiry: Expiry
-    name: str = field(init=False)
-    tables: tuple[TableUse, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "name", self.kept.name)
-        object.__setattr__(self, "tables", (TableUse(self.name, json_codec(list[list[Any]])),))
+    @property
+    def name(self) -> str:
+        """That of what is kept."""
+        return self.kept.name
+
+    @property
+    def reduction(self) -> Reduction | Growing:
+        """What is kept."""
+        return self.kept.reduction
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Columns that it is made of."""
+        return self.kept.reads
 
     def make(self) -> Operator:
         """A new operator."""
-        return ExpiringRows(self.keys, self.kept.reduction, self.columns, self.name, self.expiry)
+        if isinstance(self.reduction, Growing):
+            return ExpiringLists(self.keys, self.reduction, self.name, self.expiry)
+        return ExpiringRows(self.keys, self.reduction, self.columns, self.name, self.expiry)
 
-    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
+    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:
         """The key, the event time, and what is kept."""
-        return {*self.keys, self.expiry.on} | self.kept.reads
-
-    def keeps(self, columns: Collection[str]) -> bool:
-        """If they are part of the key."""
-        return set(self.keys).issuperset(columns)
+        return super().needs(wanted, schema) | {self.expiry.on}
 
 
 @dataclass(frozen=True)
-class DistinctStep:
+class DistinctStep(Passing):
     """The first row of each key; ``expiry``: when a key is forgotten, None: never."""
 
     keys: tuple[str, ...]
@@ -75,10 +86,6 @@ class DistinctStep:
     def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
         """What is wanted, the key and the event time."""
         return {*wanted, *self.keys} | (set() if self.expiry is None else {self.expiry.on})
-
-    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
-        """It changes no column."""
-        return True
 
 
 def expiring(place: Place, ttl_ms: int | None, on: str | None, step: str) -> tuple[Place, Expiry | None]:
@@ -122,10 +129,11 @@ def keep(place: Place, keys: Sequence[str], kept: Kept, expiry: Expiry | None, p
     step = KeyedRowsStep(tuple(keys), kept.reduction, kept.reads, kept.name)
     if expiry is None:
         result = place.apply(step)
-        kept_columns(place, keys, kept, prefix)
+        kept_columns(place, keys, kept.reduction, kept.name, prefix)
         return result
     resulting_schema(step.make(), place.schema, place.label(kept.name))
-    return place.apply(ExpiringRowsStep(tuple(keys), kept, kept_columns(place, keys, kept, prefix), expiry))
+    columns = kept_columns(place, keys, kept.reduction, kept.name, prefix)
+    return place.apply(ExpiringRowsStep(tuple(keys), kept, columns, expiry))
 
 
 def _of_sources(place: Place, label: str) -> str:

@@ -41,7 +41,8 @@ from towpath.query.errors import ColumnTypeError, QueryError
 from towpath.query.names import check_topic
 from towpath.query.place import Place, require_event_time
 from towpath.query.plan import Operator
-from towpath.query.steps import RequireEventTimeStep, RequireKeyStep, TableUse
+from towpath.query.steps import Passing, RequireKeyStep, TableUse
+from towpath.query.windowed_steps import RequireEventTimeStep
 from towpath.query.windows import until
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class FileWriterStep:
 
 
 @dataclass(frozen=True)
-class MarkCompleteStep:
+class MarkCompleteStep(Passing):
     """Marks directories as complete."""
 
     directory: Path
@@ -103,10 +104,6 @@ class MarkCompleteStep:
     def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
         """What is wanted, and what directories are named by."""
         return set(wanted) | set(self.by)
-
-    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
-        """It changes no column."""
-        return True
 
 
 @dataclass(frozen=True)

@@ -1,148 +1,156 @@
-"""Joins of two keyed streams by event time, checked against the columns that they will see."""
+"""How two keyed streams come together in one step, checked against the columns that it will see."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import polars as pl
 
-from statemgr.state import json_codec
-from towpath.operators.interval_join import RIGHT, TIME, IntervalJoin, IntervalPairs
+from towpath.operators.pairs import RIGHT, TIME
 from towpath.query.check import Schema, check_names, unknown_column, visible
 from towpath.query.errors import ColumnTypeError, QueryError
-from towpath.query.place import Place, require_event_time
-from towpath.query.plan import Operator
-from towpath.query.steps import SelectStep, TableUse
+from towpath.query.keyed_places import KeyedPlaces
+from towpath.query.place import Place
+from towpath.query.steps import SideStep
+from towpath.query.windowed_steps import RequireEventTimeStep
 
-OF_RIGHT = "right."
-"""Prefix of the right side's columns on the way to the join."""
-
-
-@dataclass(frozen=True)
-class IntervalJoinStep:
-    """Pairs of rows near each other in event time.
-
-    Attributes:
-        keys: of both sides.
-        pairs: what is kept and goes out.
-        columns: that come out → Polars type, reserved ones left out.
-        reads: columns that they are made of.
-    """
-
-    keys: tuple[str, ...]
-    pairs: IntervalPairs
-    columns: Schema
-    reads: frozenset[str]
-    name: str = "join"
-    tables: tuple[TableUse, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tables", (TableUse(self.name, json_codec(list[list[Any]])),))
-
-    def make(self) -> Operator:
-        """A new operator."""
-        return IntervalJoin(self.keys, self.pairs, self.columns, self.name)
-
-    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
-        """The key, and what is kept."""
-        return set(self.keys) | self.reads
-
-    def keeps(self, columns: Collection[str]) -> bool:
-        """If they are part of the key."""
-        return set(self.keys).issuperset(columns)
+Taken = Sequence[str] | Mapping[str, str]
+"""The right side's columns that come out, or column that comes out → column of the right side."""
 
 
-@dataclass(frozen=True)
-class JoinSide:
-    """One side of a join.
+class SideNames(NamedTuple):
+    """What columns are called on the way to the step.
 
     Attributes:
-        places: where its rows are.
-        keys: its key columns.
-        time: its column of the event time.
+        flag: whether a row is of the right side (Boolean).
+        prefix: of the right side's columns.
+        time: event time of a row.
     """
 
-    places: Sequence[Place]
-    keys: tuple[str, ...]
+    flag: str
+    prefix: str
     time: str
 
-    @property
-    def schema(self) -> Schema:
-        """Column → Polars type."""
-        return self.places[0].schema
 
-    @property
-    def key(self) -> str:
-        """The key columns with their types, for messages."""
-        return ", ".join(f"{name} {self.schema[name]}" for name in self.keys)
+OF_RIGHT = SideNames(RIGHT, "right.", TIME)
+"""Of joins of rows with rows."""
 
 
-def check_sides(left: JoinSide, right: JoinSide, taken: Mapping[str, str], within: tuple[int, int], label: str) -> None:
-    """Refuse sides that can't be joined.
+@dataclass(frozen=True)
+class Meeting:
+    """Two streams that are to meet.
 
-    Args:
-        left: rows whose columns all come out.
+    Attributes:
+        left: rows whose columns all come out, but for those that the right side has under the same name.
         right: rows whose named columns come out.
         taken: column that comes out → column of the right side.
-        within: least and greatest event time of the right row minus that of the left one, in ms.
-        label: what messages call the join.
+        step: name of the step in which they meet, and of its stage if that has none.
+        names: of columns on the way there.
+        replaced: columns of the left side in whose place the step gives others.
+    """
+
+    left: KeyedPlaces
+    right: KeyedPlaces
+    taken: Mapping[str, str]
+    step: str
+    names: SideNames
+    replaced: Collection[str] = ()
+
+    @property
+    def rest(self) -> list[str]:
+        """Columns of the left side that come out, besides the key."""
+        left_out = {*self.left.keys, *self.taken, *self.replaced}
+        return [name for name in visible(self.left.schema) if name not in left_out]
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Column that comes out → the right side's column as it is called on the way."""
+        return {name: f"{self.names.prefix}{column}" for name, column in self.taken.items()}
+
+    @property
+    def carried(self) -> Schema:
+        """The right side's columns, as they are called on the way → Polars type."""
+        columns = dict.fromkeys(self.taken.values())
+        return {f"{self.names.prefix}{column}": self.right.schema[column] for column in columns}
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What the step reads besides key and event time."""
+        return frozenset([self.names.flag, *self.rest, *self.carried])
+
+    def side(self, place: Place, *, of_right: bool, on: str | None) -> Place:
+        """The rows of one side, in the columns that both sides have; ``on``: of an event time that goes along."""
+        columns = self._right_columns() if of_right else self._left_columns()
+        time = [] if on is None else [pl.col(on).alias(self.names.time)]
+        return place.apply(SideStep((*columns, *time), of_right=of_right, joins=self.step, on=on))
+
+    def gather(self, left: Sequence[Place], right: Sequence[Place]) -> Place:
+        """The stage in which both sides have come together."""
+        return self.left.gather([*left, *right], self.step)
+
+    def in_time(self, ours: str, theirs: str) -> Place:
+        """The same, for rows with an event time; ``ours``, ``theirs``: its column on either side."""
+        place = self.gather(
+            [self.side(place, of_right=False, on=ours) for place in self.left.places],
+            [self.side(place, of_right=True, on=theirs) for place in self.right.places],
+        )
+        return place.apply(RequireEventTimeStep(self.names.time))
+
+    def _left_columns(self) -> list[pl.Expr]:
+        return [
+            *map(pl.col, self.left.keys),
+            pl.lit(value=False).alias(self.names.flag),
+            *map(pl.col, self.rest),
+            *(pl.lit(None, dtype).alias(name) for name, dtype in self.carried.items()),
+        ]
+
+    def _right_columns(self) -> list[pl.Expr]:
+        return [
+            *(pl.col(theirs).alias(ours) for ours, theirs in zip(self.left.keys, self.right.keys, strict=True)),
+            pl.lit(value=True).alias(self.names.flag),
+            *(pl.lit(None, self.left.schema[name]).alias(name) for name in self.rest),
+            *(pl.col(name.removeprefix(self.names.prefix)).alias(name) for name in self.carried),
+        ]
+
+
+def taken_columns(columns: Taken) -> dict[str, str]:
+    """Column that comes out → column of the right side."""
+    return dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
+
+
+def check_meeting(meeting: Meeting, label: str, ours: str, theirs: str) -> None:
+    """Refuse streams that can't meet.
+
+    Args:
+        meeting: the two.
+        label: what messages call the step.
+        ours: what they call the left side, with its verb.
+        theirs: what they call the right side.
 
     Raises:
-        QueryError: keys, times, columns or bounds do not fit.
+        QueryError: keys or columns do not fit.
     """
-    check_names(taken, label)
-    for side in (left, right):
-        for place in side.places:
-            require_event_time(place, side.time, label)
-    lower_ms, upper_ms = within
-    if lower_ms > upper_ms:
-        raise QueryError(f"{label}: within=({lower_ms}, {upper_ms}), but the lower bound comes first")
+    left, right = meeting.left, meeting.right
+    check_names(meeting.taken, label)
+    for column in meeting.taken.values():
+        if column not in right.schema:
+            raise unknown_column(column, right.schema, f"{label}, {theirs}")
     if [left.schema[key] for key in left.keys] != [right.schema[key] for key in right.keys]:
         raise ColumnTypeError(
-            f"{label}: the left side has the key {left.key}, the right one {right.key}; "
-            "keys that are to meet are of the same types"
+            f"{label}: {ours} the key {left.key}, {theirs} {right.key}; keys that are to meet are of the same types"
         )
-    for name, column in taken.items():
-        if column not in right.schema:
-            raise unknown_column(column, right.schema, f"{label}, the right side")
-        if name in left.schema:
+
+
+def check_apart(meeting: Meeting, label: str) -> None:
+    """Refuse columns of the same name: of both sides there is a row, and both come out.
+
+    Raises:
+        QueryError: naming the column.
+    """
+    for name, column in meeting.taken.items():
+        if name in meeting.left.schema:
             raise QueryError(
                 f"{label}: the left side has a column {name!r}, too: columns={{'another name': {column!r}}}"
             )
-
-
-def joined_rows(left: JoinSide, right: JoinSide, taken: Mapping[str, str]) -> list[Place]:
-    """Both sides with the same columns, as the join reads them."""
-    rest = [name for name in visible(left.schema) if name not in left.keys]
-    theirs = {f"{OF_RIGHT}{column}": right.schema[column] for column in dict.fromkeys(taken.values())}
-    of_left = [
-        *map(pl.col, left.keys),
-        pl.lit(value=False).alias(RIGHT),
-        pl.col(left.time).alias(TIME),
-        *map(pl.col, rest),
-        *(pl.lit(None, dtype).alias(name) for name, dtype in theirs.items()),
-    ]
-    of_right = [
-        *(pl.col(their).alias(our) for our, their in zip(left.keys, right.keys, strict=True)),
-        pl.lit(value=True).alias(RIGHT),
-        pl.col(right.time).alias(TIME),
-        *(pl.lit(None, left.schema[name]).alias(name) for name in rest),
-        *(pl.col(name.removeprefix(OF_RIGHT)).alias(name) for name in theirs),
-    ]
-    places = [place.apply(SelectStep(tuple(of_left))) for place in left.places]
-    return places + [place.apply(SelectStep(tuple(of_right))) for place in right.places]
-
-
-def join_step(place: Place, left: JoinSide, taken: Mapping[str, str], within: tuple[int, int]) -> IntervalJoinStep:
-    """The join, where both sides have come together."""
-    schema = place.schema
-    rest = [name for name in visible(left.schema) if name not in left.keys]
-    pairs = IntervalPairs(rest, {name: f"{OF_RIGHT}{column}" for name, column in taken.items()}, *within)
-    columns = {
-        **{name: schema[name] for name in (*left.keys, *rest)},
-        **{name: schema[f"{OF_RIGHT}{column}"] for name, column in taken.items()},
-    }
-    reads = frozenset([RIGHT, TIME, *rest, *(f"{OF_RIGHT}{column}" for column in taken.values())])
-    return IntervalJoinStep(left.keys, pairs, columns, reads)

@@ -8,9 +8,8 @@ from typing import Any, get_args
 
 import polars as pl
 
-from statemgr.state import json_codec
 from towpath.operators.matching import MATCH_END, MATCH_START, STEPS_FIT, Fit, InTime, PatternMatch
-from towpath.operators.pattern import Automaton, Kept, Slot
+from towpath.operators.pattern import Automaton, Begun, Slot
 from towpath.operators.rows import Filter
 from towpath.query.cep import AfterMatch, Measure, Pattern
 from towpath.query.check import Schema, check_names, check_row_wise, resulting_schema, unknown_column, visible
@@ -18,14 +17,15 @@ from towpath.query.errors import ColumnTypeError, QueryError, nearest
 from towpath.query.place import Place, require_event_time
 from towpath.query.plan import Operator
 from towpath.query.reductions import can_be_kept
-from towpath.query.steps import RequireEventTimeStep, TableUse, read_by
+from towpath.query.steps import ByKey, Passing, PassingInTime, TableUse, lists_table, read_by
+from towpath.query.windowed_steps import RequireEventTimeStep
 
 NAME = "match"
 """Of the step and its table."""
 
 
 @dataclass(frozen=True)
-class FitStep:
+class FitStep(Passing):
     """Which steps of a pattern a row fits."""
 
     conditions: tuple[tuple[pl.Expr, ...], ...]
@@ -42,13 +42,9 @@ class FitStep:
         conditions = [condition for each in self.conditions for condition in each]
         return set(wanted) - {STEPS_FIT} | read_by(conditions, schema)
 
-    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
-        """It only adds a column."""
-        return True
-
 
 @dataclass(frozen=True)
-class InTimeStep:
+class InTimeStep(PassingInTime):
     """Late rows are left out."""
 
     on: str
@@ -59,17 +55,9 @@ class InTimeStep:
         """A new operator."""
         return InTime(self.on)
 
-    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
-        """What is wanted, and the event time."""
-        return set(wanted) | {self.on}
-
-    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
-        """It changes no column."""
-        return True
-
 
 @dataclass(frozen=True)
-class MatchStep:
+class MatchStep(ByKey):
     """The search.
 
     Attributes:
@@ -86,7 +74,7 @@ class MatchStep:
     automaton: Automaton
     values: Schema
     name: str = NAME
-    tables: tuple[TableUse, ...] = (TableUse(NAME, json_codec(Kept)),)
+    tables: tuple[TableUse, ...] = (lists_table(NAME, Begun),)
 
     def make(self) -> Operator:
         """A new operator."""
@@ -95,10 +83,6 @@ class MatchStep:
     def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
         """The key, and what is kept."""
         return {*self.keys, self.on, STEPS_FIT, *self.columns}
-
-    def keeps(self, columns: Collection[str]) -> bool:
-        """If they are part of the key."""
-        return set(self.keys).issuperset(columns)
 
 
 class Search:

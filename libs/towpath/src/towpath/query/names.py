@@ -54,3 +54,8 @@ def _check_name(kind: str, name: str) -> None:
             f"{name!r} is no {kind} name: letters, digits, '_' and '-', beginning with a letter or digit, "
             f"at most {MAX_NAME_CHARACTERS} characters, since it becomes part of topic names"
         )
+
+
+def name_of(function: object) -> str:
+    """What a step of a user's function is called."""
+    return str(getattr(function, "__name__", type(function).__name__))

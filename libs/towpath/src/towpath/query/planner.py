@@ -11,10 +11,12 @@ from towpath.query.errors import QueryError
 from towpath.query.expiring import ExpiringRowsStep
 from towpath.query.formats import format_of
 from towpath.query.graph import Apply, Cut, Graph, Head, Sink, Source, sources_of
+from towpath.query.keyed_steps import CountStep
 from towpath.query.plan import Edge, Format, InputPlan, OperatorPlan, OutputPlan, QueryPlan, StagePlan
 from towpath.query.sections import Exit, Section, Way, cut_graph, input_topics, output_topic
-from towpath.query.steps import CountStep, KeepStep, RequireEventTimeStep, Step
+from towpath.query.steps import KeepStep, Step
 from towpath.query.timed_process import TimedProcessStep
+from towpath.query.windowed_steps import RequireEventTimeStep
 
 
 def plan_graph(graph: Graph, app: str, description: str = "") -> QueryPlan:
@@ -155,7 +157,7 @@ def _stage(
             *(_output(section, exit_, needed, app) for exit_ in section.exits),
             *(side.plan() for side in section.side_outputs),
         ),
-        tables=tuple(TableSpec(use.name, number, use.codec) for number, use in enumerate(uses)),
+        tables=tuple(TableSpec(use.name, number, use.codec, use.chunks) for number, use in enumerate(uses)),
         parallelism=head.options.parallelism,
         backend=head.options.backend,
         event_time=timed,

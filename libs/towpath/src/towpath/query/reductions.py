@@ -9,11 +9,11 @@ import polars as pl
 
 from towpath.operators.aggregates import Aggregate, Aggregates
 from towpath.operators.changed import Changed
+from towpath.operators.growing_rows import Growing
 from towpath.operators.highest import Highest
-from towpath.operators.keyed_rows import KeyedRows, Reduction
+from towpath.operators.keyed_rows import Keeping, Reduction, kept_schema
 from towpath.operators.keys import KEY_TYPES
 from towpath.operators.ranked import Ranked
-from towpath.operators.sessions import Sessions
 from towpath.query.check import Schema, check_names, check_row_wise, unknown_column, visible
 from towpath.query.errors import ColumnTypeError, QueryError
 from towpath.query.place import Place
@@ -24,7 +24,7 @@ Columns = str | Sequence[str]
 
 
 class Kept(NamedTuple):
-    """A reduction.
+    """What a step keeps.
 
     Attributes:
         name: of the step and its table.
@@ -33,7 +33,7 @@ class Kept(NamedTuple):
     """
 
     name: str
-    reduction: Reduction
+    reduction: Reduction | Growing
     reads: frozenset[str]
 
 
@@ -111,35 +111,25 @@ def highest(place: Place, keys: Sequence[str], by: str) -> Kept:
     return Kept("highest", Highest(columns, by), frozenset(columns))
 
 
-def sessions(place: Place, keys: Sequence[str], reduction: Sessions, columns: Mapping[str, Aggregate]) -> Kept:
-    """Sessions of a key's rows with their aggregates.
-
-    Raises:
-        QueryError: no column, or one that can't be.
-    """
-    kept = aggregated(place, keys, columns, None)
-    return Kept("sessions", reduction, kept.reads | {reduction.on})
-
-
-def kept_columns(place: Place, keys: Sequence[str], kept: Kept, prefix: str = "") -> Schema:
+def kept_columns(place: Place, keys: Sequence[str], keeping: Keeping, name: str, prefix: str = "") -> Schema:
     """Columns that are kept in state, whose types must have a form in JSON, since that is how state is written.
 
     Args:
         place: where rows come from.
         keys: their key.
-        kept: what is kept of them.
+        keeping: what is kept of them.
+        name: of the step.
         prefix: of names that mean nothing to the user.
 
     Raises:
         ColumnTypeError: a column has no such form.
     """
-    operator = KeyedRows(keys, kept.reduction, kept.name)
-    found = operator.kept(pl.Schema(place.schema).to_frame())
-    for name, dtype in found.items():
+    found = kept_schema(pl.Schema(place.schema).to_frame(), keys, keeping)
+    for each, dtype in found.items():
         if not can_be_kept(dtype):
-            column = name.removeprefix(prefix).split(".", 1)[0]
+            column = each.removeprefix(prefix).split(".", 1)[0]
             raise ColumnTypeError(
-                f"{place.label(kept.name)}: column {column!r} is {dtype}, which can't be kept in state; "
+                f"{place.label(name)}: column {column!r} is {dtype}, which can't be kept in state; "
                 "cast it to an integer, a float or text first"
             )
     return found

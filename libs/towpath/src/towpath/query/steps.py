@@ -1,36 +1,45 @@
-"""The steps a query is written in: each knows its operator, its tables, and which columns it looks at."""
+"""The steps a query is written in: each knows its operator, its tables, and which columns it looks at.
+
+Here: what steps are, what many of them share, and those that judge each row by itself. Steps that keep state are in
+modules of their kinds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import polars as pl
 
-from statemgr.state import json_codec
-from towpath.operators.combine import Combine
-from towpath.operators.count import KeyedCount
-from towpath.operators.keyed_rows import KeyedRows, Reduction
-from towpath.operators.late import COUNTED, LateRows
+from statemgr.codecs import ValueCodec
+from statemgr.state import head_codec, json_codec
+from towpath.operators.growing_rows import Growing
+from towpath.operators.keyed_rows import Keeping
 from towpath.operators.lookup import Lookup
-from towpath.operators.process import KeyedProcess, RowFunction
 from towpath.operators.rows import BatchFunction, Explode, Filter, Keep, MapBatches, RequireKey, Select, WithColumns
-from towpath.operators.sessions import Sessions, SessionWindows
-from towpath.operators.windowed_rows import WindowedRows
-from towpath.operators.windows import WINDOW_END, AssignWindows, RequireEventTime, Until, Window
 from towpath.query.check import Schema, visible
 from towpath.query.expressions import Expression
-from towpath.query.plan import Operator, OperatorPlan
-from towpath.query.side_outputs import SideOutput
+from towpath.query.plan import Operator
 
 
 @dataclass(frozen=True)
 class TableUse:
-    """A state table that a step needs, before it has an id."""
+    """A state table that a step needs, before it has an id; ``chunks``: see :class:`statemgr.state.TableSpec`."""
 
     name: str
     codec: Any
+    chunks: ValueCodec[Any] | None = None
+
+
+def lists_table(name: str, note: Any = int) -> TableUse:
+    """A table of lists of rows, each a list of its columns' values; ``note``: type of what is noted of a list."""
+    return TableUse(name, head_codec(list[Any], note), json_codec(list[list[Any]]))
+
+
+def table_for(name: str, keeping: Keeping) -> TableUse:
+    """The table of kept rows: one value for all of a key, or, where they pile up, a list to which they are appended."""
+    return lists_table(name) if isinstance(keeping, Growing) else TableUse(name, json_codec(list[list[Any]]))
 
 
 class Step(Protocol):
@@ -59,8 +68,81 @@ class Step(Protocol):
         ...
 
 
+class _Keyed(Protocol):
+    @property
+    def keys(self) -> Collection[str]: ...
+
+
+class _Keeping(_Keyed, Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def reduction(self) -> Keeping: ...
+
+    @property
+    def reads(self) -> frozenset[str]: ...
+
+
+class _Timed(Protocol):
+    @property
+    def on(self) -> str: ...
+
+
+class Passing:
+    """Of steps that leave the columns of a row as they are, or add some."""
+
+    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
+        """It changes no column."""
+        return True
+
+
+class PassingInTime(Passing):
+    """Of such steps that look at the event time, ``on``."""
+
+    def needs(self: _Timed, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
+        """What is wanted, and the event time."""
+        return set(wanted) | {self.on}
+
+
+class ByKey:
+    """Of steps that give rows made of all rows of a key, ``keys``."""
+
+    def keeps(self: _Keyed, columns: Collection[str]) -> bool:
+        """If they are part of the key."""
+        return set(self.keys).issuperset(columns)
+
+
+class KeepingRows(ByKey):
+    """Of such steps that keep rows per key, in a table of their name.
+
+    ``reduction``: what is kept; ``reads``: columns that it is made of.
+    """
+
+    @property
+    def tables(self: _Keeping) -> tuple[TableUse, ...]:
+        """Of the rows."""
+        return (table_for(self.name, self.reduction),)
+
+    def needs(self: _Keeping, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
+        """The key, and what is kept."""
+        return set(self.keys) | self.reads
+
+
+class UserCode:
+    """Of steps that hand whole rows to code which nobody can look into."""
+
+    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
+        """Everything: what it reads can't be known."""
+        return set(visible(schema))
+
+    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
+        """It can't be known."""
+        return False
+
+
 @dataclass(frozen=True)
-class FilterStep:
+class FilterStep(Passing):
     """Keep some rows; ``written``: the predicates as they were written, for other engines."""
 
     predicates: tuple[pl.Expr, ...]
@@ -75,10 +157,6 @@ class FilterStep:
     def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:
         """What is wanted, and what the predicates read."""
         return set(wanted) | read_by(self.predicates, schema)
-
-    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
-        """It changes no column."""
-        return True
 
 
 @dataclass(frozen=True)
@@ -128,13 +206,21 @@ class SelectStep:
 
 @dataclass(frozen=True)
 class SideStep(SelectStep):
-    """Rows of one side of an enrichment, in the columns that both sides have; ``of_table``: it is the table's side."""
+    """Rows of one side of a join, in the columns that both sides have.
 
-    of_table: bool = False
+    Attributes:
+        of_right: it is the right side, or the table's.
+        joins: name of the step in which the sides meet.
+        on: column of the event time by which they meet; None: by none.
+    """
+
+    of_right: bool = False
+    joins: str = ""
+    on: str | None = None
 
 
 @dataclass(frozen=True)
-class MapBatchesStep:
+class MapBatchesStep(UserCode):
     """A user function on each batch."""
 
     function: BatchFunction
@@ -144,14 +230,6 @@ class MapBatchesStep:
     def make(self) -> Operator:
         """A new operator."""
         return MapBatches(self.function)
-
-    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
-        """Everything: what a function reads can't be known."""
-        return set(visible(schema))
-
-    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
-        """It can't be known."""
-        return False
 
 
 @dataclass(frozen=True)
@@ -176,7 +254,7 @@ class ExplodeStep:
 
 
 @dataclass(frozen=True)
-class RequireKeyStep:
+class RequireKeyStep(Passing):
     """Rows without a key go to the dead-letter topic."""
 
     keys: tuple[str, ...]
@@ -190,10 +268,6 @@ class RequireKeyStep:
     def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
         """What is wanted, and the key."""
         return set(wanted) | set(self.keys)
-
-    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
-        """It changes no column."""
-        return True
 
 
 @dataclass(frozen=True)
@@ -217,38 +291,8 @@ class KeepStep:
         return set(self.columns).issuperset(columns)
 
 
-@dataclass(frozen=True)
-class CountStep:
-    """Rows per key."""
-
-    keys: tuple[str, ...]
-    into: str
-    each: bool
-    name: str = "count"
-    tables: tuple[TableUse, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tables", (TableUse(self.into, json_codec(int)),))
-
-    def make(self) -> Operator:
-        """A new operator."""
-        return KeyedCount(self.keys, self.into, self.into, each=self.each)
-
-    def combiner(self) -> OperatorPlan | None:
-        """What may merge rows before the edge; None: each row is to be seen."""
-        return None if self.each else OperatorPlan("combine", lambda: Combine(self.keys))
-
-    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
-        """The key."""
-        return set(self.keys)
-
-    def keeps(self, columns: Collection[str]) -> bool:
-        """If they are part of the key."""
-        return set(self.keys).issuperset(columns)
-
-
 @dataclass(frozen=True, eq=False)
-class LookupStep:
+class LookupStep(Passing):
     """Columns of a table that is part of the query."""
 
     table: pl.DataFrame
@@ -264,205 +308,6 @@ class LookupStep:
     def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:
         """What is wanted and comes from before, and the columns that are looked up."""
         return (set(wanted) & set(visible(schema))) | set(self.on)
-
-    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
-        """It only adds columns."""
-        return True
-
-
-@dataclass(frozen=True)
-class KeyedRowsStep:
-    """A few rows kept per key; ``reads``: columns that they are made of."""
-
-    keys: tuple[str, ...]
-    reduction: Reduction
-    reads: frozenset[str]
-    name: str
-    tables: tuple[TableUse, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tables", (TableUse(self.name, json_codec(list[list[Any]])),))
-
-    def make(self) -> KeyedRows:
-        """A new operator."""
-        return KeyedRows(self.keys, self.reduction, self.name)
-
-    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
-        """The key, and what is kept."""
-        return set(self.keys) | self.reads
-
-    def keeps(self, columns: Collection[str]) -> bool:
-        """If they are part of the key."""
-        return set(self.keys).issuperset(columns)
-
-
-@dataclass(frozen=True)
-class RequireEventTimeStep:
-    """Rows without event time go to the dead-letter topic."""
-
-    on: str
-    name: str = "require_event_time"
-    tables: tuple[TableUse, ...] = ()
-
-    def make(self) -> Operator:
-        """A new operator."""
-        return RequireEventTime(self.on)
-
-    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
-        """What is wanted, and the event time."""
-        return set(wanted) | {self.on}
-
-    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
-        """It changes no column."""
-        return True
-
-
-@dataclass(frozen=True)
-class AssignWindowsStep:
-    """Windows of each row."""
-
-    window: Window | Until
-    on: str
-    name: str = "window"
-    tables: tuple[TableUse, ...] = ()
-
-    def make(self) -> Operator:
-        """A new operator."""
-        return AssignWindows(self.window, self.on)
-
-    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
-        """What is wanted and comes from before, and the event time."""
-        read = {self.window.column} if isinstance(self.window, Until) else set()
-        return set(wanted) - {WINDOW_END} | {self.on} | read
-
-    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
-        """It only adds a column."""
-        return True
-
-
-@dataclass(frozen=True)
-class WindowedRowsStep:
-    """A few rows kept per key and window.
-
-    Attributes:
-        keys: key column → Polars type.
-        window: of event time.
-        reduction: what is kept.
-        columns: kept columns → Polars type.
-        reads: columns that they are made of.
-        late: where late rows go; None: they are only counted.
-        updates: whether rows go out when they change, and not when a window closes.
-    """
-
-    keys: Schema
-    window: Window | Until
-    reduction: Reduction
-    columns: Schema
-    reads: frozenset[str]
-    name: str
-    tables: tuple[TableUse, ...] = field(init=False)
-    late: SideOutput | None = None
-    updates: bool = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tables", (TableUse(self.name, json_codec(list[list[Any]])),))
-
-    @property
-    def side_outputs(self) -> tuple[SideOutput, ...]:
-        """See :class:`towpath.query.side_outputs.Siding`."""
-        return () if self.late is None else (self.late,)
-
-    def make(self) -> Operator:
-        """A new operator."""
-        return WindowedRows(
-            self.keys,
-            self.window,
-            self.reduction,
-            self.columns,
-            self.name,
-            late=_late_rows(self.late),
-            updates=self.updates,
-        )
-
-    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
-        """The key and the window, and what is kept; everything where late rows are written."""
-        return set(visible(schema)) if self.late is not None else {*self.keys, WINDOW_END} | self.reads
-
-    def keeps(self, columns: Collection[str]) -> bool:
-        """If they are part of the key."""
-        return set(self.keys).issuperset(columns)
-
-
-@dataclass(frozen=True)
-class SessionsStep:
-    """Sessions kept per key.
-
-    Attributes:
-        keys: key column → Polars type.
-        sessions: what is kept.
-        columns: kept columns → Polars type.
-        reads: columns that they are made of.
-        late: where late rows go; None: they are only counted.
-    """
-
-    keys: Schema
-    sessions: Sessions
-    columns: Schema
-    reads: frozenset[str]
-    name: str
-    tables: tuple[TableUse, ...] = field(init=False)
-    late: SideOutput | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tables", (TableUse(self.name, json_codec(list[list[Any]])),))
-
-    @property
-    def side_outputs(self) -> tuple[SideOutput, ...]:
-        """See :class:`towpath.query.side_outputs.Siding`."""
-        return () if self.late is None else (self.late,)
-
-    def make(self) -> Operator:
-        """A new operator."""
-        return SessionWindows(self.keys, self.sessions, self.columns, self.name, _late_rows(self.late))
-
-    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
-        """The key, and what is kept; everything where late rows are written."""
-        return set(visible(schema)) if self.late is not None else set(self.keys) | self.reads
-
-    def keeps(self, columns: Collection[str]) -> bool:
-        """If they are part of the key."""
-        return set(self.keys).issuperset(columns)
-
-
-@dataclass(frozen=True)
-class ProcessStep:
-    """User code for each row, with a value of state for its key."""
-
-    keys: tuple[str, ...]
-    function: RowFunction
-    schema: Schema
-    state: Any
-    name: str
-    tables: tuple[TableUse, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tables", (TableUse(self.name, json_codec(self.state)),))
-
-    def make(self) -> Operator:
-        """A new operator."""
-        return KeyedProcess(self.keys, self.function, self.schema, self.name)
-
-    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
-        """Everything: what a function reads can't be known."""
-        return set(visible(schema))
-
-    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
-        """It can't be known."""
-        return False
-
-
-def _late_rows(output: SideOutput | None) -> LateRows:
-    return COUNTED if output is None else LateRows(output.topic)
 
 
 def read_by(expressions: Sequence[pl.Expr], schema: Schema) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -16,15 +16,15 @@ from towpath.operators.timed_process import (
     TimedValue,
     TimerFunction,
 )
-from towpath.query.check import Schema, visible
+from towpath.query.check import Schema
 from towpath.query.expiring import expiring
 from towpath.query.place import Place, require_timed
 from towpath.query.plan import Operator
-from towpath.query.steps import TableUse
+from towpath.query.steps import TableUse, UserCode
 
 
 @dataclass(frozen=True)
-class TimedProcessStep:
+class TimedProcessStep(UserCode):
     """User code for rows and timers, with a value of state for each key.
 
     Attributes:
@@ -48,14 +48,6 @@ class TimedProcessStep:
     def make(self) -> Operator:
         """A new operator."""
         return TimedProcess(self.keys, self.code, self.schema, self.name)
-
-    def needs(self, wanted: Collection[str], schema: Schema) -> set[str]:  # noqa: ARG002
-        """Everything: what a function reads can't be known."""
-        return set(visible(schema))
-
-    def keeps(self, columns: Collection[str]) -> bool:  # noqa: ARG002
-        """It can't be known."""
-        return False
 
 
 def timed_process(

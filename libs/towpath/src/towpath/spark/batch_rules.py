@@ -9,18 +9,12 @@ from __future__ import annotations
 from towpath.operators.aggregates import Aggregates
 from towpath.operators.enriched import Enriched
 from towpath.operators.highest import Highest
-from towpath.operators.keyed_rows import Reduction
+from towpath.operators.keyed_rows import Keeping
+from towpath.operators.pairs import Pairs
 from towpath.operators.ranked import Ranked
-from towpath.query.steps import (
-    AssignWindowsStep,
-    CountStep,
-    KeyedRowsStep,
-    ProcessStep,
-    SessionsStep,
-    SideStep,
-    Step,
-    WindowedRowsStep,
-)
+from towpath.query.keyed_steps import CountStep, KeyedRowsStep, ProcessStep
+from towpath.query.steps import SideStep, Step
+from towpath.query.windowed_steps import AssignWindowsStep, SessionsStep, WindowedRowsStep
 from towpath.spark.checks import check_aggregates
 from towpath.spark.facts import Unfit
 from towpath.spark.row_rules import row_wise
@@ -52,7 +46,7 @@ def batch(step: Step) -> str:
             return row_wise(step)
 
 
-def _keyed(reduction: Reduction) -> str:
+def _keyed(reduction: Keeping) -> str:
     match reduction:
         case Aggregates():
             check_aggregates(reduction)
@@ -63,5 +57,7 @@ def _keyed(reduction: Reduction) -> str:
             return "max by key, as a window function"
         case Enriched():
             return "join with the table's newest row of each key"
+        case Pairs():
+            return "join by key and window"
         case _:
             raise Unfit("it is a keyed step that only services know")

@@ -1,4 +1,4 @@
-"""Joins of rows with the rows that a table has for their key, on Spark frames."""
+"""Joins of two streams by key, on Spark frames: with the row that a table has, and with rows in the same window."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812
 
 from towpath.operators.enriched import Enriched
-from towpath.spark.frames import ORDER, TIME, column, columns, reserved
+from towpath.operators.pairs import Pairs, WindowPairs
+from towpath.operators.windows import WINDOW_END, WINDOW_START, Window
+from towpath.query.windowed_steps import WindowedRowsStep
+from towpath.spark.frames import ORDER, TIME, column, columns, order, reserved
 from towpath.spark.keyed_steps import ROW
+from towpath.spark.windowed_steps import WINDOW, window_bounds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,3 +37,28 @@ def enriched(rows: DataFrame, table: DataFrame, keys: Sequence[str], reduction: 
     joined = rows.join(facts, list(keys), "inner")
     found = [column(theirs).alias(name) for name, theirs in reduction.taken.items()]
     return joined.select(*columns([*keys, *reduction.columns]), *found, *reserved(joined, (TIME,)))
+
+
+def joined(left: DataFrame, right: DataFrame, step: WindowedRowsStep, pairs: Pairs) -> DataFrame:
+    """Pairs of rows of a whole input that are in the same window; both sides with ``window_end``."""
+    keys = [*step.keys, WINDOW_END]
+    found = _paired(left.select(*columns([*keys, *pairs.left])), right, keys, pairs)
+    if isinstance(step.window, Window):
+        found = found.withColumn(WINDOW_START, column(WINDOW_END) - step.window.size_ms)
+    return found.withColumn(ORDER, order(column(WINDOW_END)))
+
+
+def joined_stream(left: DataFrame, right: DataFrame, step: WindowedRowsStep, pairs: Pairs) -> DataFrame:
+    """The same of streams, whose rows have their window as Spark has it.
+
+    A pair comes out as soon as both are there, a row without a partner when its window is over.
+    """
+    keys = [*step.keys, WINDOW]
+    found = _paired(left.select(*columns([*keys, *pairs.left])), right, keys, pairs)
+    return found.select("*", *window_bounds()).drop(WINDOW)
+
+
+def _paired(left: DataFrame, right: DataFrame, keys: Sequence[str], pairs: Pairs) -> DataFrame:
+    theirs = [column(taken).alias(name) for name, taken in pairs.right.items()]
+    how = pairs.how if isinstance(pairs, WindowPairs) else "inner"
+    return left.join(right.select(*columns(keys), *theirs), list(keys), how)

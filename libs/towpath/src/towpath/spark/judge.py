@@ -158,15 +158,12 @@ def _parents(node: Node) -> Iterator[Node]:
             yield from node.parents
 
 
-def _is_side(node: Node) -> bool:
-    return isinstance(node, Apply) and isinstance(node.step, SideStep)
-
-
 def _name(node: Node) -> str:
     match node:
         case Source():
             return node.topic
         case Cut():
-            return "enrich" if any(_is_side(parent) for parent in node.parents) else "union"
+            sides = (parent.step for parent in node.parents if isinstance(parent, Apply))
+            return next((side.joins for side in sides if isinstance(side, SideStep)), "union")
         case Apply():
             return node.step.name

@@ -11,11 +11,11 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from towpath.operators.aggregates import Aggregate, Aggregates, Call
 from towpath.operators.highest import Highest
-from towpath.operators.keyed_rows import Reduction
+from towpath.operators.keyed_rows import Keeping
 from towpath.operators.ranked import Ranked
 from towpath.query.check import Schema
+from towpath.query.keyed_steps import CountStep, ProcessStep
 from towpath.query.plan import SCHED
-from towpath.query.steps import CountStep, ProcessStep
 from towpath.spark.frames import ORDER, column, columns, evaluated, reserved
 from towpath.spark.python_code import GroupFunction
 from towpath.spark.types import ddl, spark_type
@@ -38,7 +38,7 @@ def counted(frame: DataFrame, step: CountStep) -> DataFrame:
     return frame.groupBy(*columns(step.keys)).agg(F.count(F.lit(1)).alias(step.into), *newest(frame))
 
 
-def reduced(frame: DataFrame, keys: Sequence[str], reduction: Reduction, schema: Schema) -> DataFrame:
+def reduced(frame: DataFrame, keys: Sequence[str], reduction: Keeping, schema: Schema) -> DataFrame:
     """What a reduction gives for all rows of each key; ``schema``: columns that come out."""
     match reduction:
         case Aggregates():

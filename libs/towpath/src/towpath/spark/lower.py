@@ -7,23 +7,18 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from towpath.operators.enriched import Enriched
+from towpath.operators.pairs import Pairs
 from towpath.operators.ranked import Ranked
-from towpath.query.graph import Apply, Cut, Graph, Node, Sink, Source
-from towpath.query.steps import (
-    AssignWindowsStep,
-    CountStep,
-    KeyedRowsStep,
-    ProcessStep,
-    SessionsStep,
-    SideStep,
-    WindowedRowsStep,
-)
-from towpath.spark.frames import columns, shaped
-from towpath.spark.joined_steps import enriched
+from towpath.query.graph import Apply, Cut, Graph, Node, Sink, Source, head_of
+from towpath.query.keyed_steps import CountStep, KeyedRowsStep, ProcessStep
+from towpath.query.steps import SideStep
+from towpath.query.windowed_steps import AssignWindowsStep, SessionsStep, WindowedRowsStep
+from towpath.spark.frames import columns, present, shaped
+from towpath.spark.joined_steps import enriched, joined, joined_stream
 from towpath.spark.judge import Mode
 from towpath.spark.keyed_steps import counted, first_rows, placed, processed, reduced
 from towpath.spark.row_steps import row_step
-from towpath.spark.windowed_steps import assigned, session_stream, sessions, windowed, windowed_stream
+from towpath.spark.windowed_steps import assigned, in_windows, session_stream, sessions, windowed, windowed_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -81,10 +76,12 @@ class _Lowering:
                 # On streams windows are assigned by the operator that keeps them, which knows the watermark.
                 frame = self.frame(node.parent)
                 return frame if self._streams else assigned(frame, step)
+            case WindowedRowsStep(reduction=Pairs() as pairs) as step:
+                return self._window_pairs(node, step, pairs)
             case WindowedRowsStep() as step:
                 frame = self.frame(node.parent)
                 if self._streams:
-                    return windowed_stream(frame, step, _on(node), node.parent.schema)
+                    return windowed_stream(frame, step, _windows(node).on, node.parent.schema)
                 return windowed(frame, step, node.schema)
             case SessionsStep() as step:
                 frame = self.frame(node.parent)
@@ -95,20 +92,31 @@ class _Lowering:
                 return row_step(self.frame(node.parent), step, node.schema)
 
     def _enriched(self, cut: Node, step: KeyedRowsStep, reduction: Enriched) -> DataFrame:
-        """The sides come together in a cut, told apart by the steps before it."""
+        rows, table = self._sides(cut)
+        return enriched(rows, table, step.keys, reduction)
+
+    def _window_pairs(self, node: Apply, step: WindowedRowsStep, pairs: Pairs) -> DataFrame:
+        """Rows of both sides get their windows behind the cut, which is here done for either side by itself."""
+        window = _windows(node)
+        assign, join = (in_windows, joined_stream) if self._streams else (assigned, joined)
+        left, right = (assign(present(side, [window.on]), window) for side in self._sides(head_of(node)))
+        return join(left, right, step, pairs)
+
+    def _sides(self, cut: Node) -> tuple[DataFrame, DataFrame]:
+        """The sides that come together in a cut, told apart by the steps before it."""
         sides: dict[bool, list[DataFrame]] = {False: [], True: []}
         for parent in cut.parents if isinstance(cut, Cut) else ():
             if isinstance(parent, Apply) and isinstance(parent.step, SideStep):
-                sides[parent.step.of_table].append(self.frame(parent))
-        return enriched(_union(sides[False]), _union(sides[True]), step.keys, reduction)
+                sides[parent.step.of_right].append(self.frame(parent))
+        return _union(sides[False]), _union(sides[True])
 
 
 def _union(frames: list[DataFrame]) -> DataFrame:
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
 
-def _on(node: Apply) -> str:
-    """The column that the windows before a node go by."""
+def _windows(node: Apply) -> AssignWindowsStep:
+    """The windows of the rows that come to a node."""
     if isinstance(node.parent, Apply) and isinstance(node.parent.step, AssignWindowsStep):
-        return node.parent.step.on
+        return node.parent.step
     raise TypeError(f"{node.step.name} has no windows before it")

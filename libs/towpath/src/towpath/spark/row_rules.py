@@ -7,12 +7,12 @@ from towpath.query.steps import (
     FilterStep,
     LookupStep,
     MapBatchesStep,
-    RequireEventTimeStep,
     RequireKeyStep,
     SelectStep,
     Step,
     WithColumnsStep,
 )
+from towpath.query.windowed_steps import RequireEventTimeStep
 from towpath.spark.checks import check_expressions, check_types, written
 from towpath.spark.facts import Unfit
 

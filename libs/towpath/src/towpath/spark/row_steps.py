@@ -15,13 +15,13 @@ from towpath.query.steps import (
     FilterStep,
     LookupStep,
     MapBatchesStep,
-    RequireEventTimeStep,
     RequireKeyStep,
     SelectStep,
     SideStep,
     Step,
     WithColumnsStep,
 )
+from towpath.query.windowed_steps import RequireEventTimeStep
 from towpath.spark.checks import written
 from towpath.spark.frames import TIME, column, columns, evaluated, present, reserved
 from towpath.spark.python_code import BatchesFunction, plain

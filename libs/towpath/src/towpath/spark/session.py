@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from statemgr.kafka.java import SPARK_SECRETS
 from towpath.jars import ensure_jars, find_java
 from towpath.spark.errors import SparkFailedError, SparkMissingError
 
@@ -53,6 +54,7 @@ _DEFAULTS: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.streaming.stopTimeout": "20s",
+    "spark.redaction.regex": SPARK_SECRETS,
 }
 
 

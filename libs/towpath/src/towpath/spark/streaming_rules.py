@@ -12,21 +12,14 @@ from dataclasses import replace
 from towpath.operators.aggregates import Aggregates
 from towpath.operators.enriched import Enriched
 from towpath.operators.highest import Highest
-from towpath.operators.keyed_rows import Reduction
+from towpath.operators.keyed_rows import Keeping
+from towpath.operators.pairs import TIME, Pairs
 from towpath.operators.ranked import Ranked
 from towpath.operators.windows import Until
 from towpath.query.check import Schema
-from towpath.query.steps import (
-    AssignWindowsStep,
-    CountStep,
-    KeyedRowsStep,
-    MapBatchesStep,
-    ProcessStep,
-    SessionsStep,
-    SideStep,
-    Step,
-    WindowedRowsStep,
-)
+from towpath.query.keyed_steps import CountStep, KeyedRowsStep, ProcessStep
+from towpath.query.steps import MapBatchesStep, SideStep, Step
+from towpath.query.windowed_steps import AssignWindowsStep, SessionsStep, WindowedRowsStep
 from towpath.spark.checks import check_aggregates
 from towpath.spark.facts import Facts, Fit, Unfit
 from towpath.spark.row_rules import row_wise
@@ -49,11 +42,13 @@ def streaming(step: Step, facts: Facts, schema: Schema) -> Fit:
         case KeyedRowsStep():
             return _keyed(step, facts, schema)
         case SideStep():
-            return Fit("a side of the join", facts.behind(step))
+            return Fit("a side of the join", _side(step, facts))
         case AssignWindowsStep():
             return _windows(step, facts)
         case WindowedRowsStep(updates=True):
             raise Unfit("its windows give results whenever they change, and this engine those of windows that are over")
+        case WindowedRowsStep(reduction=Pairs()):
+            return Fit("stream-stream join by key and window, append mode", Facts(stateful=step.name))
         case WindowedRowsStep():
             how = _windowed(step.reduction, schema)
             return Fit(how, Facts(stateful=step.name, of_windows=True))
@@ -100,12 +95,21 @@ def _check_order(ranked: Ranked, schema: Schema) -> None:
 
 def _windows(step: AssignWindowsStep, facts: Facts) -> Fit:
     if isinstance(step.window, Until):
+        moment = "until(…)" if step.window.column == TIME else f"until({step.window.column!r})"
         raise Unfit(
-            f"its windows close when event time comes to a moment of their rows (until({step.window.column!r})), and "
-            "Structured Streaming closes windows of a fixed size only"
+            f"its windows close when event time comes to a moment of their rows ({moment}), and Structured Streaming "
+            "closes windows of a fixed size only"
         )
     _check_time(step.on, facts.appending())
     return Fit("window", facts)
+
+
+def _side(step: SideStep, facts: Facts) -> Facts:
+    """Behind a side of a join, where an event time that goes along has another name."""
+    if step.on is None:
+        return facts.behind(step)
+    _check_time(step.on, facts.appending())
+    return replace(facts, time=TIME if facts.time is not None else None)
 
 
 def _check_time(on: str, facts: Facts) -> None:
@@ -118,7 +122,7 @@ def _check_time(on: str, facts: Facts) -> None:
         )
 
 
-def _windowed(reduction: Reduction, schema: Schema) -> str:
+def _windowed(reduction: Keeping, schema: Schema) -> str:
     match reduction:
         case Aggregates():
             check_aggregates(reduction)

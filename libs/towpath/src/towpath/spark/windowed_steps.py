@@ -14,14 +14,16 @@ from towpath.operators.ranked import Ranked
 from towpath.operators.windows import WINDOW_END, WINDOW_START, Until, Window
 from towpath.query.check import Schema
 from towpath.query.plan import SCHED
-from towpath.query.steps import AssignWindowsStep, SessionsStep, WindowedRowsStep
+from towpath.query.windowed_steps import AssignWindowsStep, SessionsStep, WindowedRowsStep
 from towpath.spark.frames import ORDER, TIME, column, columns, order
 from towpath.spark.keyed_steps import ROWS, aggregates, first_rows, placed, reduced
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_WINDOW = "__window"
+WINDOW = "__window"
+"""A window of a stream, as Spark has it."""
+
 _MOST = "__most"
 _SESSION = "__session"
 
@@ -56,16 +58,11 @@ def windowed_stream(frame: DataFrame, step: WindowedRowsStep, on: str, schema: S
         on: the column that they go by.
         schema: of the rows.
     """
-    if not isinstance(step.window, Window):
-        raise TypeError(f"{step.window} has no form on streams")
-    window = F.window(column(TIME), _ms(step.window.size_ms), _ms(step.window.slide_ms)).alias(_WINDOW)
+    size = _sized(step.window)
+    window = _window(size)
     keys = columns(step.keys)
-    bounds = [
-        F.unix_millis(F.col(f"{_WINDOW}.start")).alias(WINDOW_START),
-        F.unix_millis(F.col(f"{_WINDOW}.end")).alias(WINDOW_END),
-        F.window_time(F.col(_WINDOW)).alias(TIME),
-    ]
-    rows = _on_time(frame, on, step.window.slide_ms)
+    bounds = [*window_bounds(), F.window_time(F.col(WINDOW)).alias(TIME)]
+    rows = _on_time(frame, on, size.slide_ms)
     match step.reduction:
         case Aggregates(columns=asked):
             wide, values = aggregates(rows, asked)
@@ -77,6 +74,18 @@ def windowed_stream(frame: DataFrame, step: WindowedRowsStep, on: str, schema: S
             return placed(_highest(rows, keys, window, highest).select(*keys, *bounds, ROWS), None)
         case _:
             raise TypeError(f"{type(step.reduction).__name__} has no form on streams")
+
+
+def in_windows(frame: DataFrame, step: AssignWindowsStep) -> DataFrame:
+    """Rows of a stream with an event time that Spark knows, each with its window, or once for each of them."""
+    size = _sized(step.window)
+    return _on_time(frame, step.on, size.slide_ms).withColumn(WINDOW, _window(size))
+
+
+def window_bounds() -> list[Column]:
+    """Bounds of such a window."""
+    bounds = {WINDOW_START: "start", WINDOW_END: "end"}
+    return [F.unix_millis(F.col(f"{WINDOW}.{bound}")).alias(name) for name, bound in bounds.items()]
 
 
 def sessions(frame: DataFrame, step: SessionsStep) -> DataFrame:
@@ -96,15 +105,10 @@ def sessions(frame: DataFrame, step: SessionsStep) -> DataFrame:
 def session_stream(frame: DataFrame, step: SessionsStep) -> DataFrame:
     """Sessions of a stream, when the watermark has come to their ends."""
     wide, values = aggregates(frame, step.sessions.aggregates.columns)
-    window = F.session_window(column(TIME), _ms(step.sessions.gap_ms)).alias(_WINDOW)
+    window = F.session_window(column(TIME), _ms(step.sessions.gap_ms)).alias(WINDOW)
     keys = columns(step.keys)
     found = wide.groupBy(*keys, window).agg(*values)
-    return found.select(
-        *keys,
-        F.unix_millis(F.col(f"{_WINDOW}.start")).alias(WINDOW_START),
-        F.unix_millis(F.col(f"{_WINDOW}.end")).alias(WINDOW_END),
-        *columns(step.sessions.aggregates.columns),
-    )
+    return found.select(*keys, *window_bounds(), *columns(step.sessions.aggregates.columns))
 
 
 def _highest(rows: DataFrame, keys: Sequence[Column], window: Column, highest: Highest) -> DataFrame:
@@ -112,7 +116,17 @@ def _highest(rows: DataFrame, keys: Sequence[Column], window: Column, highest: H
     row = F.struct(*columns(highest.columns))
     collected = rows.groupBy(*keys, window).agg(F.max(column(highest.by)).alias(_MOST), F.collect_list(row).alias(ROWS))
     best = F.filter(ROWS, lambda each: each.getField(highest.by) == F.col(_MOST))
-    return collected.select(*keys, _WINDOW, best.alias(ROWS))
+    return collected.select(*keys, WINDOW, best.alias(ROWS))
+
+
+def _sized(window: Window | Until) -> Window:
+    if not isinstance(window, Window):
+        raise TypeError(f"{window} has no form on streams")
+    return window
+
+
+def _window(size: Window) -> Column:
+    return F.window(column(TIME), _ms(size.size_ms), _ms(size.slide_ms)).alias(WINDOW)
 
 
 def _on_time(frame: DataFrame, on: str, slide_ms: int) -> DataFrame:

@@ -18,7 +18,7 @@ Pure of waiting: what takes time is a :class:`~statemgr.migration.ports.Pending`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -40,6 +40,7 @@ from statemgr.types import TaskId
 from towpath.coordinator.messages import Prepare, TaskReport
 from towpath.stage.absent import AbsentTimers
 from towpath.stage.arrival import Arrival, ArrivalPhase
+from towpath.stage.hand_over import HandOvers
 from towpath.stage.opener import Opener
 from towpath.stage.opening import ASK_AGAIN_S, ASK_TIMEOUT_S, SILENT_S, said_by
 from towpath.stage.ownership import Topics
@@ -71,11 +72,19 @@ class Arrivals:
         client: asks state managers.
         preparations: what was done before the assignment.
         clock: time.
+        hand_overs: looks at what arrives.
     """
 
     def __init__(
-        self, replica: str, opener: Opener, client: StateClient, preparations: Preparations, clock: Clock
+        self,
+        replica: str,
+        opener: Opener,
+        client: StateClient,
+        preparations: Preparations,
+        clock: Clock,
+        hand_overs: HandOvers,
     ) -> None:
+        self._hand_overs = hand_overs
         self._preparations = preparations
         self._replica = replica
         self._opener = opener
@@ -133,8 +142,10 @@ class Arrivals:
         self._preparations.turn(COPY_BUDGET_S)
         moved = {task: self._move_on(task, arrival, view) for task, arrival in list(self._arriving.items())}
         arrived = {task: ready for task, ready in moved.items() if ready is not None}
-        for task in arrived:  # only now: where one fails, all of them are dropped
-            del self._arriving[task]
+        for task, owned in arrived.items():  # only now: where one fails, all of them are dropped
+            arrival = self._arriving.pop(task)
+            arrival.leave(self._clock.monotonic_s())
+            self._hand_overs.arrived(arrival, owned)
         return list(arrived.values())
 
     def restored(self) -> list[Done]:
@@ -170,6 +181,10 @@ class Arrivals:
     def copies(self) -> list[TaskReport]:
         """What the coordinator is told of copies that are being made."""
         return self._preparations.reports()
+
+    def copied(self) -> Iterator[tuple[TaskId, Prepare, dict[str, Any]]]:
+        """Copies that are being made, by what hint, and what they tell of themselves."""
+        return self._preparations.copied()
 
     def put_away(self, task: OwnedTask) -> None:
         """Close the store of a task that was released."""
@@ -266,9 +281,12 @@ class Arrivals:
             return True
         if not (self._fill_first or arrival.assigned.manner.strategy in FILLED_FIRST):
             return True
-        task.migration.hurry()
-        task.migration.advance(self._clock.monotonic_s(), FILL_BUDGET_S)
-        return task.settle()
+        migration = task.migration
+        migration.hurry()
+        migration.advance(self._clock.monotonic_s(), FILL_BUDGET_S)
+        if task.settle():
+            arrival.came = migration.report()
+        return task.migration is None
 
     def _drop_if_superseded(self, task: TaskId, view: ControlView) -> Released | None:
         """Let go of a task that was assigned anew; pass on what is known once nobody before can be at work."""
@@ -292,7 +310,7 @@ class Arrivals:
         self._opener.abandon(arrival.assigned, arrival.opening, arrival.task)
 
     def _to(self, arrival: Arrival, phase: ArrivalPhase) -> None:
-        arrival.phase, arrival.since_s = phase, self._clock.monotonic_s()
+        arrival.to(phase, self._clock.monotonic_s())
 
 
 def _without_cut(released: Released) -> Released:

@@ -48,6 +48,13 @@ def timestamps(messages: Sequence[Message]) -> npt.NDArray[np.int64]:
     return np.fromiter((message.timestamp()[1] for message in messages), np.int64, len(messages))
 
 
+def some_timestamps(messages: Sequence[Message], step: int) -> npt.NDArray[np.int64]:
+    """The timestamp of every ``step``-th record, in ms; the others are not looked at."""
+    if isinstance(messages, Records):
+        return messages.timestamp[::step]
+    return np.array([message.timestamp()[1] for message in messages[::step]], np.int64)
+
+
 def values(messages: Sequence[Message]) -> Sequence[bytes | None]:
     """The value of each record; cells of one buffer where the client gives columns."""
     return messages.value if isinstance(messages, Records) else list(map(type(messages[0]).value, messages))

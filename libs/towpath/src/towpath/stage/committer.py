@@ -130,6 +130,7 @@ class Committer:
             if task.state is not None:
                 task.state.apply(self._meta(changes[task.id.partition]), hot_entries(task) if task.id in last else ())
             task.touched = False
+            task.note_committed()
         if offsets:
             self._shown |= {source: offset for source, (offset, _) in offsets.items()}
             self._shown_s = self._clock.monotonic_s()

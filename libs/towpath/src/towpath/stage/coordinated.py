@@ -11,7 +11,7 @@ The replica's loop calls :meth:`Coordinated.turn`; nothing here waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -24,7 +24,10 @@ from statemgr.errors import StopRequestedError, TopicMissingError
 from statemgr.types import TaskId, TopicPartition
 from towpath.coordinator.messages import Heartbeat, TaskEpoch, TaskReport
 from towpath.stage.arrivals import Arrivals
+from towpath.stage.hand_over import HandOvers
+from towpath.stage.lags import Unread, lag_of, total_lag
 from towpath.stage.link import INTERVAL_S, Link
+from towpath.stage.metrics import StageMetrics
 from towpath.stage.ownership import Topics
 from towpath.stage.phases import Phase
 from towpath.stage.tasks import OwnedTask
@@ -81,6 +84,8 @@ class Coordinated:
         link: Link,
         clock: Clock,
         *,
+        hand_overs: HandOvers,
+        metrics: StageMetrics,
         holders: dict[str, str],
         state_address: Callable[[], str],
         drain_s: float,
@@ -94,12 +99,16 @@ class Coordinated:
             arrivals: tasks on their way here.
             link: to the coordinator.
             clock: time.
+            hand_overs: looks at what comes and goes.
+            metrics: of the replica.
             holders: name → address of its state manager; kept up to date here.
             state_address: address of this replica's own state manager; empty: none.
             drain_s: longest time that it waits for its tasks to be moved away when it is asked to stop.
             on_close: ends what runs in the background, and frees what the link sends by; called after its last word.
         """
         self._me = identity
+        self._hand_overs = hand_overs
+        self._metrics = metrics
         self._holders = holders
         self._state_address = state_address
         self._drain_s = drain_s
@@ -113,7 +122,7 @@ class Coordinated:
         self._said_s = self._heard_s = float("-inf")
         self._alert_until_s = float("-inf")
         self._done: dict[TaskId, int] = {}
-        self._lag: Callable[[TopicPartition], int | None] = _unknown
+        self._unread: Unread = _unknown
         self._drained = False
 
     @property
@@ -143,7 +152,7 @@ class Coordinated:
         *,
         wait_s: float,
         fill_first: bool,
-        lag: Callable[[TopicPartition], int | None] = _unknown,
+        unread: Unread = _unknown,
     ) -> list[ControlRecord]:
         """Read the log to its end, after the fence; gives what must be said of this replica's former lives.
 
@@ -155,7 +164,7 @@ class Coordinated:
             pause: waits that many seconds.
             wait_s: longest wait for the log to be made.
             fill_first: whether tasks need all of their state before their first row.
-            lag: how much of an input partition is still to be read, as far as is known without asking anybody.
+            unread: how much of an input partition is still to be read, as far as is known without asking anybody.
 
         Raises:
             TopicMissingError: no coordinator has made the log in time.
@@ -163,7 +172,7 @@ class Coordinated:
         self._read_log(stopping, pause, wait_s)
         self._arrivals.begin(topics, self._control.view, fill_first=fill_first)
         self._done = {}
-        self._lag = lag
+        self._unread = unread
         return [self._ended(task, tenure.epoch) for task, tenure in self._former_tenures()]
 
     def turn(self, owned: Mapping[int, OwnedTask], phase: Phase) -> Changes:
@@ -172,11 +181,14 @@ class Coordinated:
         self._heed(owned)
         view = self._control.view
         leaving = [task for task in owned.values() if view.of(task.id).assigned_elsewhere(self._me.replica, task.epoch)]
+        for task in leaving:
+            self._hand_overs.leaving(task, view.of(task.id).assigned)
         held = {task.id: task.epoch for task in owned.values() if task not in leaving}
         passed = self._arrivals.expect(view, held)
         facts: list[ControlRecord] = [*passed, *self._advance(held, owned)]
         arrived = self._arrivals.turn(view)
         facts += self._arrivals.restored()
+        self._hand_overs.look(owned, self._arrivals.copied())
         self._say(owned, phase, at_once=bool(arrived or leaving or facts))
         return Changes(leaving, arrived, facts)
 
@@ -185,6 +197,11 @@ class Coordinated:
         for fact in facts:
             if isinstance(fact, Done):
                 self._done[fact.task] = fact.epoch
+                self._hand_overs.done(fact.task)
+
+    def sent(self, owned: Mapping[int, OwnedTask]) -> None:
+        """Rows that were sent are committed."""
+        self._hand_overs.sent(owned)
 
     def may_leave(self, owned: Mapping[int, OwnedTask]) -> bool:
         """Ask for this replica's tasks to be moved away, and tell whether it may end (R20)."""
@@ -202,16 +219,19 @@ class Coordinated:
     def put_away(self, task: OwnedTask) -> None:
         """Close the store of a task that was released, beside the loop."""
         self._arrivals.put_away(task)
+        self._hand_overs.released(task.id)
 
     def drop(self) -> None:
         """Forget what was on its way: ownership was lost (R4)."""
         self._arrivals.drop()
+        self._hand_overs.drop()
 
     def close(self) -> None:
         """Say that this replica has gone, and free everything."""
         self._say({}, Phase.STOPPED, at_once=True)
         self._arrivals.drop()
         self._link.close()
+        self._hand_overs.close()
         self._on_close()
         self._control.close()
 
@@ -246,9 +266,11 @@ class Coordinated:
         now_s = self._clock.monotonic_s()
         for task, epoch in held.items():
             owner = owned[task.partition]
-            if owner.migration is not None:
-                owner.migration.advance(now_s, INSTALL_BUDGET_S)
-            if owner.migration is None or owner.settle():
+            migration = owner.migration
+            if migration is not None:
+                migration.advance(now_s, INSTALL_BUDGET_S)
+            if migration is None or owner.settle():
+                self._hand_overs.complete(task, {} if migration is None else migration.report())
                 view = self._control.view.of(task)
                 known = view.done.epoch if view.done is not None else 0
                 if max(known, self._done.get(task, 0)) < epoch:
@@ -274,17 +296,6 @@ class Coordinated:
         if not at_once and now_s - self._said_s < INTERVAL_S / 2:
             return
         self._said_s = now_s
-        running = [
-            TaskReport(
-                partition=partition,
-                epoch=task.epoch,
-                state="running",
-                complete=task.migration is None,
-                migration=None if task.migration is None else task.migration.report(),
-                lag=total_lag(self._lag(source) for source in task.reads_from()),
-            )
-            for partition, task in owned.items()
-        ]
         beat = Heartbeat(
             incarnation=self._me.incarnation,
             state_address=self._state_address(),
@@ -292,14 +303,23 @@ class Coordinated:
             phase=str(phase),
             draining=self._leave_at_s is not None,
             control_offset=self._control.view.next_offset,
-            tasks=[*running, *self._arrivals.reports()],
+            tasks=[*map(self._report, owned.values()), *self._arrivals.reports()],
             ready=[TaskEpoch(partition=task.partition, epoch=epoch) for task, epoch in self._arrivals.ready()],
             copies=self._arrivals.copies(),
+            figures=self._metrics.totals(),
         )
         self._link.say(beat, at_once=at_once)
 
-
-def total_lag(lags: Iterable[int | None]) -> int | None:
-    """Of all inputs of a task; unknown while one of them is."""
-    known = list(lags)
-    return None if None in known else sum(lag for lag in known if lag is not None)
+    def _report(self, task: OwnedTask) -> TaskReport:
+        """What the coordinator is told of a task that runs."""
+        lag = total_lag(lag_of(task, source, self._unread) for source in task.reads_from())
+        return TaskReport(
+            partition=task.id.partition,
+            epoch=task.epoch,
+            state="running",
+            complete=task.migration is None,
+            migration=None if task.migration is None else task.migration.report(),
+            lag=lag.read if lag is not None else None,
+            committed_lag=lag.committed if lag is not None else None,
+            moved=self._hand_overs.summary(task.id, task.epoch),
+        )

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from statemgr.errors import StoreLockedError
-from statemgr.layout import split_changelog_key
+from statemgr.layout import list_table, split_changelog_key, split_chunk_key
 from statemgr.migration.layered import record_of
 from statemgr.store import RocksBackend, RocksSettings, RocksStore, StoreMeta
 from statemgr.store.directories import stores_under
@@ -25,8 +25,9 @@ _BIN_BYTES = 1
 def dump_state(plan: StagePlan, state_dir: Path, output: Path) -> int:
     """Write every entry of a stage's tables to a Parquet file.
 
-    Values are JSON, as the tables' codecs write them; bytes that are no text show as escapes. A task may have stores
-    of several replicas and epochs; see :func:`newest`.
+    Values are JSON, as the tables' codecs write them; bytes that are no text show as escapes. A list is its head (see
+    :class:`statemgr.lists.ListHead`), and under the same key the chunks of its older rows, in order, as another table.
+    A task may have stores of several replicas and epochs; see :func:`newest`.
 
     Returns:
         Number of entries.
@@ -40,7 +41,8 @@ def dump_state(plan: StagePlan, state_dir: Path, output: Path) -> int:
         raise SettingsError(
             f"no stores of stage {plan.name} of {plan.app} under {state_dir}; name the directory with --state-dir"
         )
-    names = {table.id: table.name for table in plan.tables}
+    tables = [*plan.tables, *(table.of_chunks for table in plan.tables if table.chunks is not None)]
+    names = {table.id: table.name for table in tables}
     for task, store in latest.items():
         if not store.complete:
             raise SettingsError(
@@ -102,6 +104,7 @@ def _entries(store: Found, task: TaskId, names: dict[int, str]) -> Iterator[tupl
         for stored, value in entries:
             table, key = split_changelog_key(stored[_BIN_BYTES:])
             if table in names:
+                key = key if list_table(table) is None else split_chunk_key(key)[0]
                 yield names[table], task.partition, key, value.decode(errors="backslashreplace")
 
 

@@ -18,7 +18,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from statemgr.clock import Clock
+from statemgr.security import Credentials, check_listening
+from statemgr.security.tls import server_context
 from towpath.errors import SettingsError
+from towpath.guard import Guard
+from towpath.peer import PeerProtocol
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.phases import Phase
 
@@ -83,10 +87,31 @@ def application(replica: Replica, metrics: StageMetrics, clock: Clock, stall_s: 
 
 
 class HttpServer:
-    """Serves an application from a thread of its own, so that a busy stage still answers."""
+    """Serves an application from a thread of its own, so that a busy stage still answers.
 
-    def __init__(self, app: Starlette, host: str, port: int) -> None:
-        config = uvicorn.Config(app, host=host, port=port, log_level="critical", lifespan="off")
+    Args:
+        app: the application; it sees no request that lacks the credentials, but those of probes.
+        host: address to listen at.
+        port: port to listen at; 0: a free one.
+        credentials: what callers have to show.
+
+    Raises:
+        SecurityError: others reach it there and need show nothing, or TLS can't be set up.
+    """
+
+    def __init__(self, app: Starlette, host: str, port: int, credentials: Credentials | None = None) -> None:
+        credentials = credentials or Credentials()
+        check_listening(host, credentials, "this service")
+        context = None if credentials.tls is None else server_context(credentials.tls)
+        config = uvicorn.Config(
+            Guard(app, credentials, host),
+            host=host,
+            port=port,
+            log_level="critical",
+            lifespan="off",
+            http=PeerProtocol,
+            ssl_context_factory=None if context is None else lambda *_: context,
+        )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
         self._host = host

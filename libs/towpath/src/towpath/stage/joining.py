@@ -13,6 +13,7 @@ from statemgr.clock import Clock
 from statemgr.control.log import ControlReader
 from statemgr.kafka.ports import Kafka
 from statemgr.migration.ports import Spawn, StateClient
+from statemgr.security import Credentials
 from statemgr.sidecar.client import GrpcStateClient
 from statemgr.sidecar.endpoint import read_endpoint
 from statemgr.store import StoreBackend
@@ -22,6 +23,7 @@ from towpath.stage.arrivals import Arrivals
 from towpath.stage.background import Background
 from towpath.stage.coordinated import Coordinated, Identity
 from towpath.stage.copying import CopyMaker
+from towpath.stage.hand_over import HandOvers
 from towpath.stage.link import HttpLink, Link
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.opener import Opener
@@ -29,6 +31,7 @@ from towpath.stage.opening import Opening
 from towpath.stage.ownership import Ownership
 from towpath.stage.preparations import Preparations
 from towpath.stage.settings import StageSettings
+from towpath.tracing import NO_SPANS, Spans, start_tracing
 
 
 def state_address(directory: Path) -> str:
@@ -46,6 +49,7 @@ def join(
     backend: StoreBackend,
     clock: Clock,
     metrics: StageMetrics,
+    credentials: Credentials | None = None,
 ) -> Coordinated:
     """Everything that a replica needs to follow the control log.
 
@@ -56,12 +60,18 @@ def join(
         backend: the replica's stores.
         clock: time.
         metrics: of the replica.
+        credentials: shown to coordinator and state managers.
+
+    Raises:
+        SettingsError: its hand-overs can't be traced as the settings say.
     """
     replica, directory = settings.replica, settings.state_dir / plan.app / settings.replica
     holders: dict[str, str] = {}
     spawn, rebuild = Background(replica), Background(f"{replica}-rebuild")
-    coordinator = CoordinatorClient(settings.coordinator or "")
-    client = GrpcStateClient(lambda layer: holders.get(layer.holder, layer.address))
+    about = {"towpath.query": plan.app, "towpath.stage": plan.name, "service.instance.id": replica}
+    spans = start_tracing(settings.traces_url, clock, "towpath-stage", **about)
+    coordinator = CoordinatorClient(settings.coordinator or "", credentials=credentials)
+    client = GrpcStateClient(lambda layer: holders.get(layer.holder, layer.address), credentials)
 
     def close() -> None:
         spawn.close()
@@ -87,6 +97,7 @@ def join(
             spawn.is_closed,
             time.sleep,
             close,
+            spans,
         ),
     )
 
@@ -107,6 +118,7 @@ class Lines:
         abandoned: whether what still runs there is in vain.
         pause: waits that many seconds, beside the loop.
         close: lets go of what still runs there, and of the lines.
+        spans: where spans of hand-overs go.
     """
 
     identity: Identity
@@ -119,6 +131,7 @@ class Lines:
     abandoned: Callable[[], bool]
     pause: Callable[[float], object]
     close: Callable[[], None]
+    spans: Spans = NO_SPANS
 
 
 def wire(
@@ -136,13 +149,16 @@ def wire(
     opening = Opening(plan, settings, kafka, backend, clock, client, ownership, lines.rebuild, abandoned, pause)
     copies = CopyMaker(client, backend, clock, spawn, opening.make_job, opening.top_up, opening.read)
     opener = Opener(plan, backend, opening, spawn)
-    preparations = Preparations(plan.name, opening, client, copies, spawn, opener.hold, clock)
+    hand_overs = HandOvers(metrics.hand_overs, lines.spans, clock, settings.replica)
+    preparations = Preparations(plan.name, opening, client, copies, spawn, opener.hold, clock, hand_overs)
     return Coordinated(
         lines.identity,
         ControlReader(kafka, plan.app, f"{settings.replica}-control", clock, spawn),
-        Arrivals(settings.replica, opener, client, preparations, clock),
+        Arrivals(settings.replica, opener, client, preparations, clock, hand_overs),
         lines.link,
         clock,
+        hand_overs=hand_overs,
+        metrics=metrics,
         holders=lines.holders,
         state_address=lines.state_address,
         drain_s=settings.drain_s,

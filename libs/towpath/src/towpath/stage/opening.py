@@ -47,7 +47,7 @@ from statemgr.store.base import Store, StoreBackend
 from statemgr.types import TaskId, TopicPartition
 from towpath.errors import TowpathError
 from towpath.query.plan import StagePlan
-from towpath.stage.migrating import Migration
+from towpath.stage.migrating import Migration, no_lists
 from towpath.stage.ownership import Ownership, Topics
 from towpath.stage.parking import Parking
 from towpath.stage.reading import Readings
@@ -293,7 +293,12 @@ class Opening:
         parking = task.parking or Parking()
         task.parking = parking
         job = self.make_job(assigned.task, assigned.epoch, assigned.manner, layered, usable)
-        task.migration = Migration(job, parking.resolved, lambda: self.read(assigned.task, assigned.epoch))
+        task.migration = Migration(
+            job,
+            parking.resolved,
+            lambda: self.read(assigned.task, assigned.epoch),
+            task.state.rest_of if task.state is not None else no_lists,
+        )
         return task
 
     def make_job(

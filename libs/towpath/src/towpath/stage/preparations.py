@@ -12,8 +12,9 @@ decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 
@@ -24,6 +25,7 @@ from statemgr.migration.ports import Address, Description, Pending, Spawn, State
 from statemgr.types import TaskId
 from towpath.coordinator.messages import Prepare, TaskReport
 from towpath.stage.copying import Copy, CopyMaker
+from towpath.stage.hand_over import HandOvers
 from towpath.stage.opening import Opening
 
 log = structlog.get_logger()
@@ -50,6 +52,18 @@ class _Preparation:
     copy: Copy | None = None
     topped_s: float = float("-inf")
     failed_s: float | None = None
+    noted: bool = False
+    counted: bool = False
+    begun_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.begun_s = self.hinted_s
+
+    def trace(self, hint: Prepare, now_s: float) -> None:
+        """A standby copy is there before the move that it is for: it is part of that one's trace from now on."""
+        if hint.trace != self.hint.trace:
+            self.hint = self.hint.model_copy(update={"trace": hint.trace})
+            self.noted, self.begun_s = False, now_s
 
     def is_due(self, now_s: float) -> bool:
         """Whether a standby copy that could not be made, perhaps because its owner had written nothing, is tried again.
@@ -77,6 +91,7 @@ class Preparations:
         spawn: runs what takes long.
         hold: lets nothing of a task be opened before what was prepared for it is closed.
         clock: time.
+        hand_overs: looks at what is prepared.
     """
 
     def __init__(
@@ -88,7 +103,9 @@ class Preparations:
         spawn: Spawn,
         hold: Callable[[TaskId, Pending[None]], None],
         clock: Clock,
+        hand_overs: HandOvers,
     ) -> None:
+        self._hand_overs = hand_overs
         self._stage = stage
         self._opening = opening
         self._spawn = spawn
@@ -106,6 +123,7 @@ class Preparations:
             known = self._prepared.get(task)
             if known is not None and known.hint.epoch == hint.epoch and not known.is_due(now_s):
                 known.hinted_s = now_s
+                known.trace(hint, now_s)
                 continue
             if known is not None:
                 self._forget(task)
@@ -117,8 +135,9 @@ class Preparations:
         for task, prepared in list(self._prepared.items()):
             if now_s - prepared.hinted_s >= FORGET_S:
                 self._forget(task)
-            elif prepared.copy is not None:
+            else:
                 self._advance(task, prepared, now_s, budget_s)
+                self._note_if_ready(task, prepared, now_s)
 
     def ready(self) -> list[tuple[TaskId, int]]:
         """Tasks for which nothing more can be done before the assignment, with their epochs."""
@@ -126,18 +145,17 @@ class Preparations:
 
     def reports(self) -> list[TaskReport]:
         """What the coordinator is told of copies that are being made."""
-        now_s = self._clock.monotonic_s()
         return [
-            TaskReport(
-                partition=task.partition,
-                epoch=each.hint.epoch,
-                state="copying",
-                complete=False,
-                migration=each.copy.report(now_s),
-            )
-            for task, each in self._prepared.items()
-            if each.copy is not None and not each.copy.complete
+            TaskReport(partition=task.partition, epoch=hint.epoch, state="copying", complete=False, migration=progress)
+            for task, hint, progress in self.copied()
         ]
+
+    def copied(self) -> Iterator[tuple[TaskId, Prepare, dict[str, Any]]]:
+        """Copies that are being made, by what hint, and what they tell of themselves."""
+        now_s = self._clock.monotonic_s()
+        for task, each in self._prepared.items():
+            if each.copy is not None and not each.copy.complete:
+                yield task, each.hint, each.copy.report(now_s)
 
     @property
     def copying(self) -> bool:
@@ -194,6 +212,13 @@ class Preparations:
             log.warning("a copy could not be made, the move goes without", task=str(task), cause=str(error))
             self._hold(task, copy.close(keep=False))
             prepared.copy, prepared.failed_s = None, now_s
+
+    def _note_if_ready(self, task: TaskId, prepared: _Preparation, now_s: float) -> None:
+        if prepared.ready and not prepared.noted:
+            new = prepared.copy if not prepared.counted else None
+            copied = new.report(now_s) if new is not None else {}
+            prepared.noted = prepared.counted = True
+            self._hand_overs.prepared(task, prepared.hint, prepared.begun_s, copied)
 
     def _forget(self, task: TaskId) -> None:
         prepared = self._prepared.pop(task)

@@ -29,10 +29,11 @@ from towpath.stage.event_time import AtEnd, StageTime
 from towpath.stage.gate import Gate
 from towpath.stage.gathering import GatheredRows
 from towpath.stage.intake import Batch, Intake
+from towpath.stage.latency import Latencies
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.overflow import Overflow
 from towpath.stage.ownership import Topics
-from towpath.stage.router import Router
+from towpath.stage.sending import Sending
 from towpath.stage.settings import StageSettings
 from towpath.stage.tasks import OwnedTask
 from towpath.stage.transaction import Transactor
@@ -144,16 +145,18 @@ class FrameProcessor:
         self._overflow = Overflow()
         self._gathered = GatheredRows()
         self._deliveries = Deliveries(clock)
+        self._latencies = Latencies(metrics, {output.topic for output in plan.outputs if not output.inner})
+        self._sending = Sending(
+            plan, transactor, self._dead_letters, self._codecs.encoders, self._latencies, metrics, clock
+        )
         self._time: StageTime | None = None
         self._tasks: Mapping[int, OwnedTask] = {}
         self._topics: Topics | None = None
-        self._routers: Sequence[Router] = ()
-        self._output_bytes = 0
 
     @property
     def output_bytes(self) -> int:
         """See :class:`Processor`."""
-        return self._output_bytes
+        return self._sending.bytes
 
     @cached_property
     def opaque(self) -> bool:
@@ -168,13 +171,11 @@ class FrameProcessor:
         """
         if topics is not self._topics:
             self._dead_letters.fit(topics.infos[dead_letter_topic(self._plan.app)])
-            encoders = self._codecs.encoders
-            self._routers = [
-                Router(item, topics.infos[item.topic], encoders.get(item.topic)) for item in self._plan.outputs
-            ]
+            self._sending.route(topics)
             self._topics = topics
             self._time = StageTime(self._plan, topics.tasks) if self._plan.event_time else None
         self._tasks = tasks
+        self._sending.own(tasks)
         if self._time is not None:
             self._time.own(tasks, self._clock.monotonic_s())
         states = {partition: task.state for partition, task in tasks.items() if task.state is not None}
@@ -205,7 +206,8 @@ class FrameProcessor:
         if self._time is not None and self._chain is not None:
             batch = self._time.take(batch, self._clock.monotonic_s(), stamp=self._chain.timed)
         self._transactor.begin()
-        self._metrics.records.inc(batch.records)
+        self._metrics.took(batch.records, batch.frame.height if batch.frame is not None else 0)
+        self._latencies.taken(batch.parts)
         watched = self._gate.watched if self._gate is not None else ()
         if not gather or watched:
             self.flush()
@@ -236,7 +238,7 @@ class FrameProcessor:
         for partition, outputs in self._deliveries.of(chain, free, now_s):
             self._transactor.begin()
             self._tasks[partition].touched = delivered = True
-            self._send_all(outputs)
+            self._sending.send(outputs)
         return delivered
 
     def _close_windows(self, time: StageTime, chain: OperatorChain) -> bool:
@@ -256,23 +258,18 @@ class FrameProcessor:
                 self._transactor.begin()
                 task.touched = True
                 dirty = task.state.dirty_entries
-                self._send_all(chain.close(partition, time.watermark(partition), left))
+                self._sending.send(chain.close(partition, time.watermark(partition), left))
                 left -= max(1, task.state.dirty_entries - dirty)
         return left < CLOSED_ENTRIES
 
     def _say(self, time: StageTime, chain: OperatorChain, now_s: float) -> None:
         """Send watermarks on, behind everything that they are about."""
-        inner = [router for router in self._routers if router.inner]
-        if not inner or self._gathered:
+        if not self._sending.inner or self._gathered:
             return
-
         marks = time.say(lambda partition: self._held(self._tasks[partition], chain), now_s)
         if marks is None:
             return
-        value = encode_marks(marks)
-        self._transactor.begin()
-        for router in inner:
-            self._output_bytes += router.mark(value, self._transactor.outputs(inner=True))
+        self._sending.mark(encode_marks(marks))
         for partition in marks.marks:
             self._tasks[partition].touched = True
 
@@ -337,15 +334,16 @@ class FrameProcessor:
         """See :class:`Processor`."""
         rows = self._gathered.take()
         if rows is not None and self._chain is not None:
-            self._send_all(self._chain.after_merge(rows))
+            self._sending.send(self._chain.after_merge(rows))
 
     def committed(self) -> None:
         """See :class:`Processor`."""
-        self._output_bytes = 0
+        self._sending.committed()
 
     def drop(self) -> None:
         """See :class:`Processor`."""
-        self._tasks, self._chain, self._gate, self._output_bytes = {}, None, None, 0
+        self._tasks, self._chain, self._gate = {}, None, None
+        self._sending.drop()
         self._overflow = Overflow()
         self._again_s = None
         self._gathered = GatheredRows()
@@ -385,28 +383,13 @@ class FrameProcessor:
 
     def _run(self, frame: pl.DataFrame, *, behind_gate: bool = False) -> None:
         if self._chain is not None:
-            self._send_all(self._chain.after_gate(frame) if behind_gate else self._chain.run(frame))
-
-    def _send_all(self, outputs: Sequence[tuple[str, pl.DataFrame]]) -> None:
-        for topic, rows in outputs:
-            self._send(topic, rows)
+            self._sending.send(self._chain.after_gate(frame) if behind_gate else self._chain.run(frame))
 
     def _advance(self, batch: Batch, stops: Mapping[TopicPartition, int] = MappingProxyType({})) -> None:
         for source, end in batch.next_offsets.items():
             offset = stops.get(source, end)
             self._tasks[source.partition].advance(source.topic, offset)
-            self._metrics.position(source.topic, source.partition, offset)
-
-    def _send(self, topic: str, frame: pl.DataFrame) -> None:
-        for router in self._routers:
-            if router.topic == topic and frame.height:
-                sent = router.send(frame, self._transactor.outputs(inner=router.inner))
-                self._output_bytes += sent.produced
-                for row in sent.too_large:
-                    self._dead_letters.row(row.partition, row.value, f"a row for {topic} is larger than Kafka accepts")
-                for refused in sent.refused:
-                    reason = f"a row can't be written to {topic}: {refused.reason}"
-                    self._dead_letters.row(refused.partition, refused.value, reason)
+            self._metrics.tasks.position(source.topic, source.partition, offset)
 
 
 def _is_whole(task: OwnedTask) -> bool:

@@ -41,6 +41,7 @@ from towpath.stage.phases import Phase, PhaseMachine
 from towpath.stage.processor import FrameProcessor, MakeProcessor
 from towpath.stage.rhythm import ALERT_S, LEAST_WAIT_S, Rhythm
 from towpath.stage.settings import StageSettings
+from towpath.stage.standing import Standing
 from towpath.stage.tasks import OwnedTask, owner_index
 from towpath.stage.topics import prepare_topics
 from towpath.stage.transaction import END_TIMEOUT_S, FINAL_END_TIMEOUT_S, Transactor
@@ -100,6 +101,7 @@ class Replica:
         self._rhythm = Rhythm(plan, settings)
         self._consumer = kafka.consumer(name=settings.replica, columns=True)
         self._ends = Ends(self._consumer)
+        self._standing = Standing(metrics, self._consumer.lag, clock)
         self._coordinated = coordinated
         self._transactor = Transactor(
             kafka,
@@ -231,6 +233,7 @@ class Replica:
             ProducerLostError: ownership is lost; everything must be dropped (R4).
         """
         self._processor.report()
+        self._standing.look(self._tasks.values())
         if self._coordinated is not None:
             self._follow(self._coordinated)
         self._breathe()
@@ -295,7 +298,7 @@ class Replica:
         if self._coordinated is not None:
             self._coordinated.drop()
         self._processor.drop()
-        self._metrics.released_all()
+        self._standing.drop()
         self._transactor.close()
 
     def _turn_until_stopped(self) -> None:
@@ -337,7 +340,7 @@ class Replica:
             self._controls.pause,
             wait_s=self._settings.wait_s,
             fill_first=self._processor.opaque,
-            lag=self._consumer.lag,
+            unread=self._consumer.lag,
         )
         if facts:
             self._commit(facts=facts)
@@ -367,10 +370,11 @@ class Replica:
             self._processor.own(self._tasks, self._topics)
 
     def _let_go(self, coordinated: Coordinated, task: OwnedTask) -> None:
-        self._consumer.remove(list(task.offsets()))
-        self._resting -= task.offsets().keys()
+        sources = task.offsets().keys()
+        self._consumer.remove(list(sources))
+        self._resting -= sources
         del self._tasks[task.id.partition]
-        self._metrics.released(task.offsets())
+        self._standing.let_go(task, sources)
         coordinated.put_away(task)
         log.info("released", task=str(task.id), epoch=task.epoch)
 
@@ -427,6 +431,8 @@ class Replica:
             self._tasks.values(), timeout_s=timeout_s, show_offsets=show_offsets, leaving=leaving, facts=facts
         )
         self._processor.committed()
+        if self._coordinated is not None:
+            self._coordinated.sent(self._tasks)
         self._backoff_s = FIRST_BACKOFF_S
 
     def _commits(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import structlog
 
 from statemgr.clock import SystemClock
 from statemgr.errors import StateError
+from statemgr.security import Credentials, credentials_to_listen
 from statemgr.store import MemoryBackend, RocksBackend, RocksSettings, StoreBackend
 from towpath.errors import SettingsError, TowpathError
 from towpath.query.loading import load_query
@@ -47,23 +49,29 @@ def run_stage(settings: StageSettings) -> int:
 
     Raises:
         QueryError: the query can't be loaded or has no such stage.
-        SettingsError: the properties file or the HTTP address is wrong, or a directory of files can't be written.
+        SettingsError: the properties file, the HTTP address or the log's format is wrong, or a directory of files can't
+            be written.
+        SecurityError: credentials are wrong, or missing outside loopback.
     """
-    configure_logging(stage=settings.stage, replica=settings.replica)
-    plan = load_query(settings.query, settings.query_settings).stage(settings.stage)
+    query = load_query(settings.query, settings.query_settings)
+    configure_logging(query=query.app, stage=settings.stage, replica=settings.replica)
+    plan = query.stage(settings.stage)
     check_outside(plan)
+    credentials = credentials_to_listen(settings.http_host, "the stage", os.environ, log)
     signals = StopSignals()
-    return survive(lambda: _run(plan, settings, signals), signals.event.wait)
+    return survive(lambda: _run(plan, settings, credentials, signals), signals.event.wait)
 
 
-def _run(plan: StagePlan, settings: StageSettings, signals: StopSignals) -> int:
+def _run(plan: StagePlan, settings: StageSettings, credentials: Credentials, signals: StopSignals) -> int:
     kafka = connect(settings.bootstrap, settings.kafka_config)
     clock = SystemClock()
     stop = signals.event
     codecs = codecs_of(plan, settings, clock)
     metrics = StageMetrics(plan.name, settings.replica)
     backend = open_backend(plan, settings, stop.is_set)
-    coordinated = join(plan, settings, kafka, backend, clock, metrics) if settings.coordinator else None
+    coordinated = None
+    if settings.coordinator:
+        coordinated = join(plan, settings, kafka, backend, clock, metrics, credentials)
     replica = Replica(
         plan,
         settings,
@@ -76,12 +84,13 @@ def _run(plan: StagePlan, settings: StageSettings, signals: StopSignals) -> int:
         coordinated=coordinated,
     )
     signals.at_work_on = lambda: replica.work.what
-    server = HttpServer(application(replica, metrics, clock, settings.stall_s), settings.http_host, settings.http_port)
+    health = application(replica, metrics, clock, settings.stall_s)
+    server = HttpServer(health, settings.http_host, settings.http_port, credentials)
     port = server.start()
     if coordinated is not None:
         coordinated.http_address = f"{settings.http_host}:{port}"
     tasks_of = settings.coordinator or f"{settings.replica_index}/{settings.replica_count}"
-    log.info("starting", app=plan.app, tasks_of=tasks_of, http=port)
+    log.info("starting", tasks_of=tasks_of, http=port)
     watchdog = threading.Thread(target=_watch, args=(replica, clock, settings.stall_s, stop), daemon=True)
     watchdog.start()
     warm_up(plan, settings)

@@ -12,6 +12,7 @@ from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from statemgr.kafka import properties
+from statemgr.layout import REPLICA_NAME
 from statemgr.state import REPLICA_CACHE_ENTRIES
 from towpath.errors import SettingsError, nearest
 from towpath.stage.assignment import StaticAssignment
@@ -47,7 +48,7 @@ class StageSettings(BaseSettings):
     )
     replica_name: str | None = Field(
         default=None,
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+        pattern=REPLICA_NAME,
         description="name of this replica, unique in the application and the same after a restart; by default the "
         "host's under a coordinator",
     )
@@ -92,6 +93,9 @@ class StageSettings(BaseSettings):
     )
     schema_registry_register: bool = Field(
         default=True, description="register the schemas of sinks; else they must be registered"
+    )
+    traces_url: str | None = Field(
+        default=None, description="URL of an OpenTelemetry collector that hand-overs are traced to; else they are not"
     )
     http_host: str = Field(default="127.0.0.1", description="address of health and metrics")
     http_port: int = Field(default=0, ge=0, le=65535, description="port of health and metrics; 0: a free one")

@@ -68,6 +68,8 @@ class OwnedTask:
         absent: the earliest timers of state that is elsewhere.
         timers: those of all its state, by bin, for the release; None: not known.
         undecoded: whether records were read that can't be decoded before a schema registry answers.
+        silent: whether it was handed over, and none of its rows has been sent since.
+        committed: input topic → lowest offset that is not done by the newest commit.
     """
 
     id: TaskId
@@ -84,6 +86,15 @@ class OwnedTask:
     absent: AbsentTimers = field(default_factory=AbsentTimers)
     timers: dict[int, int] | None = None
     undecoded: bool = False
+    silent: bool = False
+    committed: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.note_committed()
+
+    def note_committed(self) -> None:
+        """What was done up to now is committed."""
+        self.committed = {source.topic: offset for source, offset in self.offsets().items()}
 
     @property
     def migrating(self) -> bool:

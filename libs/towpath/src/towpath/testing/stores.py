@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
-from statemgr.store import Entry, Store, StoreBackend, StoreMeta
+from statemgr.store import Entry, Store, StoreBackend, StoreMeta, StoreSize
 from statemgr.types import TaskId
 
 
@@ -69,6 +69,10 @@ class ForwardingStore:
     def scan(self, prefix: bytes = b"") -> AbstractContextManager[Iterator[tuple[bytes, bytes]]]:
         """See :meth:`statemgr.store.Store.scan`."""
         return self._inner.scan(prefix)
+
+    def size(self) -> StoreSize:
+        """See :meth:`statemgr.store.Store.size`."""
+        return self._inner.size()
 
     def close(self) -> None:
         """See :meth:`statemgr.store.Store.close`."""
