@@ -19,8 +19,11 @@ let moves = [];
 
 function count(value) {
   if (value >= 1e6) return (value / 1e6).toFixed(1) + " M";
-  return value >= 1e4 ? (value / 1e3).toFixed(0) + " k" : value >= 1e3 ? (value / 1e3).toFixed(1) + " k" : String(Math.round(value));
+  if (value >= 1e3) return (value / 1e3).toFixed(value >= 1e4 ? 0 : 1) + " k";
+  return value < 10 && !Number.isInteger(value) ? value.toFixed(1) : String(Math.round(value));
 }
+
+function some(number, what) { return `${number} ${what}${number === 1 ? "" : "s"}`; }
 
 function ms(value) {
   return value >= 1e4 ? (value / 1e3).toFixed(0) + " s" : value >= 1e3 ? (value / 1e3).toFixed(1) + " s" : value.toPrecision(3) + " ms";
@@ -98,7 +101,7 @@ function chart(kind, points, nowMs, spanMs, movedAt) {
 function stageSection(stage, replicas, points, nowMs, spanMs, movedAt) {
   const section = make("section", { "data-stage": stage.stage });
   const state = stage.settled ? "settled" : stage.waiting_for || "moving";
-  section.append(make("h2", {}, `${stage.stage} · ${stage.partitions} tasks on ${stage.members.length} replicas · ${state}`));
+  section.append(make("h2", {}, `${stage.stage} · ${some(stage.partitions, "task")} on ${some(stage.members.length, "replica")} · ${state}`));
   const charts = make("div", { class: "charts" });
   const kinds = CHARTS.filter((kind) => !kind.title.startsWith("event") || points.some((point) => point.end_to_end_p50_ms !== null));
   for (const kind of kinds) charts.append(chart(kind, points, nowMs, spanMs, movedAt));
@@ -151,7 +154,7 @@ function show(topology) {
   const said = document.getElementById("said");
   const stalled = moves.filter((move) => move.stalled).length;
   said.textContent = (topology.leading ? `leads, term ${topology.term}` : "does not lead: another coordinator does, or none") +
-    `, ${moves.filter((move) => move.active).length} migrations under way` + (stalled ? `, ${stalled} stalled` : "");
+    `, ${some(moves.filter((move) => move.active).length, "migration")} under way` + (stalled ? `, ${stalled} stalled` : "");
   said.setAttribute("class", stalled || !topology.leading ? "bad" : "");
   document.getElementById("stages").replaceChildren(...topology.stages.map((stage) => {
     const replicas = topology.replicas.filter((replica) => replica.stage === stage.stage);
