@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.compose import docker
+from tests.harness.compose import TAG, docker
 from tests.harness.waiting import wait_for
 
 pytestmark = [pytest.mark.compose, pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.usefixtures("images")]
@@ -22,26 +22,31 @@ CONNECTOR = (
 HEALTHY_S = 60.0
 
 
+def image_of(name: str) -> str:
+    """An image that was built for these tests."""
+    return f"towpath/{name}:{TAG}"
+
+
 @pytest.mark.parametrize("image", MOST_MB)
 def test_an_image_is_not_larger_than_it_should_be(image: str) -> None:
-    size = int(docker("image", "inspect", "--format", "{{.Size}}", f"towpath/{image}"))
-    print(f"towpath/{image}: {size / MB:.0f} MB")
+    size = int(docker("image", "inspect", "--format", "{{.Size}}", image_of(image)))
+    print(f"{image}: {size / MB:.0f} MB")
     assert size <= MOST_MB[image] * MB
 
 
 @pytest.mark.parametrize("image", MOST_MB)
 def test_nobody_in_an_image_is_root(image: str) -> None:
-    assert docker("run", "--rm", *ALONE, "--entrypoint", "id", f"towpath/{image}", "-u").strip() == "10001"
-    assert docker("image", "inspect", "--format", "{{.Config.User}}", f"towpath/{image}").strip() == "10001:10001"
+    assert docker("run", "--rm", *ALONE, "--entrypoint", "id", image_of(image), "-u").strip() == "10001"
+    assert docker("image", "inspect", "--format", "{{.Config.User}}", image_of(image)).strip() == "10001:10001"
 
 
 def test_a_stage_has_every_query_of_the_repository_without_a_network() -> None:
-    assert "count ×1" in docker("run", "--rm", *ALONE, "towpath/stage", "plan", "queries.key_count")
+    assert "count ×1" in docker("run", "--rm", *ALONE, image_of("stage"), "plan", "queries.key_count")
 
 
 def test_the_coordinator_knows_the_queries_although_it_has_no_polars() -> None:
     """It gets as far as looking for the broker."""
-    run = ("run", "--rm", *ALONE, "--entrypoint", "sh", "towpath/coordinator", "-c")
+    run = ("run", "--rm", *ALONE, "--entrypoint", "sh", image_of("coordinator"), "-c")
     assert docker(*run, "python -c 'import polars' 2>&1 | grep -c ModuleNotFound; true").strip() == "1"
     said = docker(*run, "towpath coordinator queries.q5 -o wait_s=1 2>&1; echo status $?")
     assert "status 1" in said
@@ -52,13 +57,13 @@ def test_the_coordinator_knows_the_queries_although_it_has_no_polars() -> None:
 
 
 def test_spark_has_its_kafka_connector_without_a_network() -> None:
-    run = ("run", "--rm", *ALONE, "--entrypoint", "python", "towpath/spark", "-c", CONNECTOR)
+    run = ("run", "--rm", *ALONE, "--entrypoint", "python", image_of("spark"), "-c", CONNECTOR)
     assert docker(*run).split() == ["3"]
 
 
 def test_a_state_manager_serves_by_itself_and_ends_when_asked() -> None:
     serve = ("serve", "--app", "app", "--replica", "count-0", "--state-dir", "/state/app/count-0")
-    container = docker("run", "--detach", *ALONE, "towpath/statemgr", *serve).strip()
+    container = docker("run", "--detach", *ALONE, image_of("statemgr"), *serve).strip()
     try:
         wait_for(
             "the state manager is healthy",
