@@ -26,6 +26,8 @@ NUMPY = (
     "numpy/f2py",
 )
 
+KUBERNETES = ("kubernetes/aio",)
+
 ARROW = (
     "pyarrow/include",  # headers
     "pyarrow/*flight*",  # Arrow over the network
@@ -71,10 +73,11 @@ WITH_SYMBOLS = (
 """Native libraries with large symbol tables. Not those of wheels with a directory ``….libs``: these were changed after
 linking, and what ``strip`` makes of such a file can't be loaded."""
 
-LEXERS = "pygments/lexers/**/*.py*"
-"""For the colours of programs, of which a command line shows none."""
-
-LEXERS_KEPT = ("__init__", "_mapping", "python", "special")
+ALL_BUT = {
+    "pygments/lexers/**/*.py*": {"__init__", "_mapping", "python", "special"},  # colours of programs in other languages
+    "kubernetes/client/api/**/*.py*": {"__init__", "apps_v1_api"},  # of the API, StatefulSets are asked for alone
+}
+"""Modules of which only some are needed: pattern → those that stay."""
 
 
 def main(environment: str, *more: str) -> None:
@@ -110,9 +113,10 @@ def unused(packages: Path, more: Sequence[str] = ()) -> Iterator[Path]:
     Raises:
         SystemExit: a pattern fits nothing although its package is there.
     """
-    for pattern in (*NUMPY, *ARROW, *SPARK, *more):
+    for pattern in (*NUMPY, *KUBERNETES, *ARROW, *SPARK, *more):
         yield from fitting(packages, pattern)
-    yield from (path for path in fitting(packages, LEXERS) if path.stem.partition(".")[0] not in LEXERS_KEPT)
+    for pattern, kept in ALL_BUT.items():
+        yield from (path for path in fitting(packages, pattern) if path.stem.partition(".")[0] not in kept)
     for path in sorted(packages.rglob("*")):
         if path.name in TESTS if path.is_dir() else path.suffix in FOR_BUILDING:
             yield path

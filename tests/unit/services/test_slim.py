@@ -49,7 +49,7 @@ def test_tests_and_what_only_compilers_and_type_checkers_read_are_removed(
 
 def test_every_pattern_still_fits_something_of_the_locked_versions(slim: ModuleType) -> None:
     installed = Path(sysconfig.get_path("purelib"))
-    for pattern in (*slim.NUMPY, *slim.ARROW, *slim.SPARK, *slim.WITH_SYMBOLS, slim.LEXERS):
+    for pattern in (*slim.NUMPY, *slim.ARROW, *slim.SPARK, *slim.WITH_SYMBOLS, *slim.ALL_BUT, *slim.KUBERNETES):
         assert slim.fitting(installed, pattern)
 
 
