@@ -1,0 +1,91 @@
+"""A worker's state manager: found if it runs already, else started, as a process that outlives the worker."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from statemgr.sidecar.endpoint import read_endpoint
+from statemgr.sidecar.server import SERVICE
+
+log = logging.getLogger(__name__)
+
+LOG_FILE = "statemgr.log"
+"""In the worker's directory: what its state manager says."""
+
+ANSWER_S = 1.0
+"""For the answer to the question whether it serves."""
+
+
+@dataclass(frozen=True)
+class Manners:
+    """How a worker comes to its state manager.
+
+    Attributes:
+        host: address that it listens at.
+        advertise: host under which others reach it; empty: ``host``, or this machine's name if that is any.
+        external: it is started by others, and only looked for here.
+        absent_s: see :class:`statemgr.faust.holder.HolderSettings`.
+    """
+
+    host: str = "127.0.0.1"
+    advertise: str = ""
+    external: bool = False
+    absent_s: float = 90.0
+
+
+class Beside:
+    """The state manager of a directory.
+
+    Args:
+        directory: the worker's directory of stores.
+        manners: see there.
+    """
+
+    def __init__(self, directory: Path, manners: Manners) -> None:
+        self._directory = directory
+        self._manners = manners
+        self._started: subprocess.Popen[bytes] | None = None
+
+    def ensure(self) -> str:
+        """Its address, if it serves; one that does not is started. Empty: there is none yet. May take a second."""
+        endpoint = read_endpoint(self._directory)
+        if endpoint is not None and serves(endpoint.address):
+            return endpoint.address
+        if not self._manners.external and (self._started is None or self._started.poll() is not None):
+            self._start()
+        return ""
+
+    def _start(self) -> None:
+        manners = self._manners
+        command = [sys.executable, "-m", "statemgr.cli", "faust", "--state-dir", str(self._directory)]
+        command += ["--host", manners.host, "--advertise", manners.advertise, "--absent-s", f"{manners.absent_s:g}"]
+        with (self._directory / LOG_FILE).open("wb") as output:
+            # A session of its own: a signal to the worker's terminal or group must not end it.
+            self._started = subprocess.Popen(  # noqa: S603 - this interpreter and this library
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+        log.info("started a state manager for %s, process %d", self._directory, self._started.pid)
+
+
+def serves(address: str) -> bool:
+    """Whether a state manager answers at an address."""
+    with grpc.insecure_channel(address, options=(("grpc.enable_http_proxy", 0),)) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        try:
+            answer = stub.Check(health_pb2.HealthCheckRequest(service=SERVICE), timeout=ANSWER_S)
+        except grpc.RpcError:
+            return False
+    return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
