@@ -28,7 +28,7 @@ def record(operation: int, key: object, value: object) -> Record:
 
 
 def apply(store: dict[bytes, bytes], records: list[Record]) -> None:
-    for key, value in IMAGE.entries(records, lambda keys: [store.get(key) for key in keys]):
+    for key, value in IMAGE.entries(records, lambda keys: list(map(store.get, keys))):
         if value is None:
             store.pop(key, None)
         else:
