@@ -150,10 +150,14 @@ class Worker:
         """What its driver said of itself last; empty: nothing yet."""
         return self.report().get("driver") or {}
 
-    def log(self) -> str:
-        """The end of what it has printed."""
+    def log_lines(self) -> list[str]:
+        """What it has printed."""
         path = self.directory / "worker.log"
-        return f"--- {path}\n" + "\n".join(path.read_text(errors="replace").splitlines()[-60:]) if path.exists() else ""
+        return path.read_text(errors="replace").splitlines() if path.exists() else []
+
+    def log(self) -> str:
+        """The end of it."""
+        return "\n".join([f"--- {self.name}", *self.log_lines()[-60:]])
 
     @property
     def slot(self) -> Path:
