@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 _NOT_HAD = (KafkaError, OSError, asyncio.TimeoutError, ValueError)
 """What Kafka does not tell in time, or at all, is not known: then Faust recovers."""
 
+LOOK_S = 0.02
+"""Between two looks whether the reading has begun."""
+
 RETRY_S = 1.0
 """Between two tries of a client that could not be started, or whose reading has failed."""
 
@@ -141,6 +144,7 @@ class Announcements:
         self._consumer: aiokafka.AIOKafkaConsumer | None = None
         self._read = asyncio.Condition()
         self._position = 0
+        self._failed = False
 
     async def run(self) -> None:
         """Read until cancelled."""
@@ -153,6 +157,7 @@ class Announcements:
                 self._consumer = consumer
                 await self._follow(consumer)
             except _NOT_HAD as error:
+                self._failed = True
                 log.warning("the announcements can't be read: %s: %s", type(error).__name__, error)
             finally:
                 self._consumer = None
@@ -164,7 +169,9 @@ class Announcements:
         try:
             async with asyncio.timeout(KAFKA_LIMIT_S):
                 while self._consumer is None:
-                    await asyncio.sleep(0.02)
+                    if self._failed:  # it has been said, and is tried again beside
+                        return False
+                    await asyncio.sleep(LOOK_S)
                 end = (await self._consumer.end_offsets([self._at]))[self._at]
                 async with self._read:
                     await self._read.wait_for(lambda: self._position >= end)
@@ -180,6 +187,7 @@ class Announcements:
             for record in records:
                 self.directory.read(record.value)
             position = await consumer.position(self._at)
+            self._failed = False
             if position != self._position:
                 async with self._read:
                     self._position = position

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from statemgr.clock import Clock
@@ -54,6 +54,7 @@ class Partitions:
     """See the module.
 
     Args:
+        tables: changelog → table, to which others are added.
         opener: opens stores.
         make_job: see there.
         holder: name of this worker's stores.
@@ -67,7 +68,13 @@ class Partitions:
     """
 
     def __init__(
-        self, opener: Opener, make_job: MakeJob, holder: str, clock: Clock, announce: Callable[[Copies], None]
+        self,
+        tables: Mapping[str, TableState],
+        opener: Opener,
+        make_job: MakeJob,
+        holder: str,
+        clock: Clock,
+        announce: Callable[[Copies], None],
     ) -> None:
         self.waits = Waits()
         self.bases: dict[tuple[TaskId, bool], str] = {}
@@ -77,12 +84,8 @@ class Partitions:
         self._holder = holder
         self._clock = clock
         self._announce = announce
-        self._tables: dict[str, TableState] = {}
+        self._tables = tables
         self._hot_s = clock.monotonic_s()
-
-    def add(self, table: TableState) -> None:
-        """Look after a table from now on."""
-        self._tables[table.topic] = table
 
     def tenures(self) -> Iterator[Tenure]:
         """All of them."""
@@ -170,10 +173,10 @@ class Partitions:
         )
         self.bases[task, active] = opened.base
         log.info("%s (%s) begins with %s", task, "active" if active else "standby", opened.base)
-        if active and table.claims:
+        if table.elsewhere:
             self._tell(table.tenures[task.partition], tuple(each.layer for each in opened.sources))
 
     def _tell(self, tenure: Tenure, below: tuple[Layer, ...]) -> None:
         if tenure.active:
-            copies = (Layer(self._holder, tenure.epoch), *below)[:MAX_LAYERS]
+            copies = (Layer(self._holder, tenure.epoch), *below[:MAX_LAYERS])
             self._announce(Copies(tenure.task.stage, tenure.task.partition, tenure.generation, copies))

@@ -22,7 +22,7 @@ from statemgr.types import TaskId
 log = logging.getLogger(__name__)
 
 MAX_LAYERS = 3
-"""Copies of a partition that are announced and asked, newest first."""
+"""Copies of a partition that are asked for what its owner's store lacks, newest first."""
 
 
 class Copies(msgspec.Struct, frozen=True, tag="copies"):

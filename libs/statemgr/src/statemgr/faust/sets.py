@@ -116,7 +116,7 @@ class SetStates(ChangeloggedSetManager):  # type: ignore[misc]  # Faust's types 
     ) -> None:
         """The group has given partitions; sets of those that have left are forgotten."""
         await self._storage.on_rebalance(table, assigned, revoked, newly_assigned, generation_id)
-        held = set(map(id, self._storage.state.tenures.values()))
+        held = set(map(id, self._storage.held.tenures.values()))
         self._forget(lambda home: id(home) not in held)
 
     async def on_recovery_completed(self, active_tps: Any, standby_tps: Any) -> None:

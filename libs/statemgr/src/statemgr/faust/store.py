@@ -20,7 +20,7 @@ from faust.exceptions import ImproperlyConfigured
 from faust.stores.base import SerializedStore
 from faust.streams import current_event
 from faust.tables.sets import SetTable
-from faust.types.settings import ProcessingGuarantee
+from faust.types.enums import ProcessingGuarantee
 
 from statemgr.errors import StateError
 from statemgr.faust.changes import ABSENT, Change
@@ -43,17 +43,18 @@ class Store(SerializedStore):  # type: ignore[misc]  # Faust's types are not com
         super().__init__(url, app, table, **kwargs)
         _check(self.url, table)
         self.worker: Worker = worker_of(app)
-        self.state = TableState(
+        claims = app.conf.processing_guarantee != ProcessingGuarantee.EXACTLY_ONCE
+        self.held = TableState(
             topic=table.changelog_topic.get_topic_name(),
             image=self._image(),
-            elsewhere=not table.is_global,
-            claims=app.conf.processing_guarantee != ProcessingGuarantee.EXACTLY_ONCE,
+            elsewhere=claims and not table.is_global,
+            claims=claims,
         )
         self._sent: dict[int, tuple[Any, Tenure, Change]] = {}
         self._send_record: Callable[..., Any] = table.send_changelog
         table.send_changelog = self._send
         table._on_changelog_sent = self._told  # noqa: SLF001 - the one place where a record's offset is told
-        self.worker.add(self.state)
+        self.worker.add(self.held)
         if isinstance(table, SetTable):
             table._data = SetStates(table, self)  # noqa: SLF001 - Faust's own makes this store, and can't be told of another
 
@@ -70,11 +71,11 @@ class Store(SerializedStore):  # type: ignore[misc]  # Faust's types are not com
         generation_id: int = 0,
     ) -> None:
         """The group has given partitions: have their state, or a way to it, before Faust recovers the rest."""
-        await self.worker.prepare(self.state, generation_id)
+        await self.worker.prepare(self.held, generation_id)
 
     def persisted_offset(self, tp: Any) -> int | None:
         """Where Faust's recovery begins; None: at the beginning."""
-        tenure = self.state.tenures.get(tp.partition)
+        tenure = self.held.tenures.get(tp.partition)
         return None if tenure is None else tenure.offset
 
     def set_persisted_offset(self, tp: Any, offset: int) -> None:
@@ -102,7 +103,7 @@ class Store(SerializedStore):  # type: ignore[misc]  # Faust's types are not com
             )
         try:
             for partition, each in records.items():
-                tenure = self.state.tenures.get(partition)
+                tenure = self.held.tenures.get(partition)
                 if tenure is not None:  # else it has been revoked since
                     tenure.recovered(each)
         except StateError as error:
@@ -113,7 +114,7 @@ class Store(SerializedStore):  # type: ignore[misc]  # Faust's types are not com
         """Delete what is on this disk of the table; the changelog stays."""
         directory = self.worker.environment.directory
         for slot in directory.parent.glob(f"{directory.name}*"):
-            for stores in slot.glob(f"{self.state.topic}*"):
+            for stores in slot.glob(f"{self.held.topic}*"):
                 shutil.rmtree(stores)
 
     def members(self, key: Any) -> tuple[set[Any], Tenure | None]:
@@ -138,7 +139,7 @@ class Store(SerializedStore):  # type: ignore[misc]  # Faust's types are not com
         """In the place of the table's ``send_changelog``: the record as it is sent is what the store will take."""
         future = self._send_record(partition, key, value, *args, **kwargs)
         message = future.message
-        tenure = self.state.tenures.get(message.partition)
+        tenure = self.held.tenures.get(message.partition)
         if tenure is not None:
             change = tenure.changes.sent(message.key, message.value)
             self._sent[id(message)] = message, tenure, change
@@ -166,7 +167,7 @@ class Store(SerializedStore):  # type: ignore[misc]  # Faust's types are not com
             _, tenure, change = self._sent.pop(id(future.message), (None, None, None))
             if tenure is not None and change is not None:
                 self.log.error(
-                    "a record of changelog %s was not sent, the worker goes on with its value", self.state.topic
+                    "a record of changelog %s was not sent, the worker goes on with its value", self.held.topic
                 )
                 tenure.changes.refused(change)
 
@@ -221,16 +222,16 @@ class Store(SerializedStore):  # type: ignore[misc]  # Faust's types are not com
         event = current_event()
         if event is None or self.table.is_global or self.table.use_partitioner:
             return None
-        tenure = self.state.tenures.get(event.message.partition)
+        tenure = self.held.tenures.get(event.message.partition)
         if tenure is None:
             raise StateUnavailableError(
-                f"partition {event.message.partition} of {self.state.topic} is not assigned to this worker"
+                f"partition {event.message.partition} of {self.held.topic} is not assigned to this worker"
             )
         return tenure
 
     def _visible(self) -> list[Tenure]:
         """The partitions that make up the table here."""
-        return [each for each in self.state.tenures.values() if each.active or self.table.is_global]
+        return [each for each in self.held.tenures.values() if each.active or self.table.is_global]
 
     def _search(self, key: bytes) -> bytes | None:
         visible = self._visible()
@@ -245,7 +246,7 @@ class Store(SerializedStore):  # type: ignore[misc]  # Faust's types are not com
         known = (each for each in visible if each.changes.get(key) is not ABSENT or each.peek(key) is not None)
         found = next(known, None) or next(iter(visible), None)
         if found is None:
-            raise StateUnavailableError(f"no partition of {self.state.topic} is assigned to this worker")
+            raise StateUnavailableError(f"no partition of {self.held.topic} is assigned to this worker")
         return found
 
     def _refused(self, error: StateError) -> StateError:
@@ -253,7 +254,7 @@ class Store(SerializedStore):  # type: ignore[misc]  # Faust's types are not com
         event = current_event()
         if event is not None:
             event.message.incref()  # so that the end of its processing does not acknowledge it
-        if event is None or event.message.partition in self.state.tenures:
+        if event is None or event.message.partition in self.held.tenures:
             self.worker.give_up(error)
         return error
 

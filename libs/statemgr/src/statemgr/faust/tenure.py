@@ -21,7 +21,7 @@ from statemgr.faust.decide import witness
 from statemgr.faust.errors import StateUnavailableError
 from statemgr.faust.images import Image, Record
 from statemgr.faust.limits import FLUSH_CHANGES, HOT_KEYS, NOTED_KEYS, REBUILD_LIMIT_S, WAIT_PAUSE_S
-from statemgr.layout import HOT_KEY
+from statemgr.layout import BIN_PREFIXES, HOT_KEY
 from statemgr.migration.job import MigrationJob
 from statemgr.migration.layered import LayeredStore
 from statemgr.store.base import Store, StoreMeta
@@ -167,8 +167,10 @@ class Tenure:
         """All keys with their newest values; waits for all state first."""
         self.require_all()
         newest = {} if self._image.adds else dict(self.changes.newest())
-        with self.store.scan() as pairs:
-            for stored, value in pairs:
+        for bin_ in BIN_PREFIXES:  # no scan is open while the caller is at work: the store may be closed meanwhile
+            with self.store.scan(bin_) as pairs:
+                found = list(pairs)
+            for stored, value in found:
                 key = self._image.key_of(stored)
                 if key not in newest:
                     yield key, value

@@ -49,8 +49,11 @@ REBUILDS = 4
 ACK_LOOK_S = 0.005
 """Between two looks whether everything is acknowledged."""
 
-REFRESH_S = 1.0
-"""Between two looks whether the state manager serves."""
+REFRESH_S = 5.0
+"""Between two looks whether the state manager still serves; one costs some ms of a thread."""
+
+START_LOOK_S = 0.5
+"""And while it starts."""
 
 _ANY_TARGET = 2**31
 """Of a question that no tenure asks."""
@@ -79,12 +82,12 @@ class Worker(Service):  # type: ignore[misc]  # Faust's service library has no t
         self.environment = Environment.of(app)
         self._clock = SystemClock()
         self._starting = asyncio.Lock()
-        self._pending: list[TableState] = []
+        self._tables: dict[str, TableState] = {}
+        self._partitions: Partitions | None = None
         self._outbox: asyncio.Queue[Announcement] = asyncio.Queue()
         self._flush_at: asyncio.TimerHandle | None = None
         self._arriving = asyncio.Event()
         self._address = ""
-        self._tidied = -1
 
     async def ensure(self) -> None:
         """Have it started, whoever comes first: a table's start, or a rebalance."""
@@ -110,20 +113,28 @@ class Worker(Service):  # type: ignore[misc]  # Faust's service library has no t
         opener = Opener(
             self._backend, self._slot.holder, self._changelogs, self._announcements, self._client, self._clock
         )
-        self.partitions = Partitions(opener, self._job, self._slot.holder, self._clock, self._outbox.put_nowait)
-        for table in self._pending:
-            self.partitions.add(table)
+        self._partitions = Partitions(
+            self._tables, opener, self._job, self._slot.holder, self._clock, self._outbox.put_nowait
+        )
         self.app.on_partitions_revoked.connect(self._revoked)
-        await self._topic.maybe_declare()
-        await self._changelogs.start()
-        for work in (self._announcements.run, self._send, self._watch, self._tidy, self._advance, self.loop_delay.run):
+        works = [self._advance, self._tidy, self.loop_delay.run]
+        if any(table.claims for table in self._tables.values()):
+            await self._topic.maybe_declare()
+            await self._changelogs.start()
+            works += [self._announcements.run, self._send, self._watch]
+        for work in works:
             self.add_future(self._guarded(work))
+
+    @property
+    def partitions(self) -> Partitions:
+        """Those of all tables; once it has started."""
+        if self._partitions is None:
+            raise RuntimeError("the driver of the tables has not started")
+        return self._partitions
 
     def add(self, table: TableState) -> None:
         """Look after a table from now on."""
-        self._pending.append(table)
-        if self.started:
-            self.partitions.add(table)
+        self._tables[table.topic] = table
 
     async def prepare(self, table: TableState, generation: int) -> None:
         """Have the partitions of a table that the group has given to this worker."""
@@ -163,6 +174,8 @@ class Worker(Service):  # type: ignore[misc]  # Faust's service library has no t
 
     async def on_stop(self) -> None:
         """See :meth:`mode.Service.on_stop`; Faust has flushed its producer by then."""
+        if self._partitions is None:  # it has not started
+            return
         if self._flush_at is not None:
             self._flush_at.cancel()
         await self._answered()
@@ -265,7 +278,7 @@ class Worker(Service):  # type: ignore[misc]  # Faust's service library has no t
             if address and address != self._address:
                 self._address = address
                 self._outbox.put_nowait(Holder(self._slot.holder, address))
-            await asyncio.sleep(REFRESH_S)
+            await asyncio.sleep(REFRESH_S if self._address else START_LOOK_S)
 
     async def _tidy(self) -> None:
         """Delete copies that neither this worker uses nor the newest owner of their partition."""
