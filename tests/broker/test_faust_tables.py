@@ -168,8 +168,8 @@ def test_sets_move(broker: LocalBroker, tmp_path: Path) -> None:
         b.stop()
 
 
-def test_a_worker_that_was_stopped_for_long_harms_nothing(broker: LocalBroker, tmp_path: Path) -> None:
-    """SIGSTOP beyond the session time-out, while another worker takes over from its copy; then it goes on."""
+def test_a_worker_that_was_stopped_for_long_touches_no_table(broker: LocalBroker, tmp_path: Path) -> None:
+    """SIGSTOP beyond the session time-out, while another worker takes over from its copy: when it goes on, it ends."""
     with running(broker.bootstrap, tmp_path, keys=5_000, preload=True, session_timeout_s=6.0) as run:
         a, b = run.worker("a"), run.worker("b")
         a.start()
@@ -180,9 +180,12 @@ def test_a_worker_that_was_stopped_for_long_harms_nothing(broker: LocalBroker, t
         a.pause()
         run.await_all(b)
         a.resume()
+        a.await_end()
+        a.start()
         run.await_some(a)
         verdict = run.drained()
         assert (verdict.lost, verdict.lacking) == (0, 0), verdict
+        assert [line for line in a.log_lines() if "has stood still" in line], a.log()
         a.stop()
         b.stop()
 

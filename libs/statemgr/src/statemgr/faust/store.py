@@ -137,6 +137,10 @@ class Store(SerializedStore):  # type: ignore[misc]  # Faust's types are not com
 
     def _send(self, partition: int | None, key: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
         """In the place of the table's ``send_changelog``: the record as it is sent is what the store will take."""
+        try:
+            self.worker.check()
+        except StateError as error:
+            raise self._refused(error) from error
         future = self._send_record(partition, key, value, *args, **kwargs)
         message = future.message
         tenure = self.held.tenures.get(message.partition)
@@ -217,8 +221,9 @@ class Store(SerializedStore):  # type: ignore[misc]  # Faust's types are not com
         """That of the event which is being processed; None outside of events, and where keys lie in any partition.
 
         Raises:
-            StateUnavailableError: the event's partition is not this worker's any more.
+            StateUnavailableError: the event's partition is not this worker's any more, or may not be.
         """
+        self.worker.check()
         event = current_event()
         if event is None or self.table.is_global or self.table.use_partitioner:
             return None

@@ -20,11 +20,13 @@ from statemgr.faust.beside import Beside
 from statemgr.faust.bounded import BoundedClient
 from statemgr.faust.connection import Connection
 from statemgr.faust.environment import Environment
+from statemgr.faust.errors import StateUnavailableError
 from statemgr.faust.images import Image
 from statemgr.faust.logs import Announcements, Changelogs
 from statemgr.faust.monitor import LoopDelay, PartitionReport, Report, rss_bytes
 from statemgr.faust.opening import STANDBY, Opened, Opener, standby_task
 from statemgr.faust.partitions import Partitions, TableState
+from statemgr.faust.pulse import TICK_S, Pulse
 from statemgr.faust.rebuild import rebuild
 from statemgr.faust.records import Announcement, Holder, encode, key_of, topic_name
 from statemgr.faust.slots import Slot, take_slot
@@ -81,6 +83,7 @@ class Worker(Service):  # type: ignore[misc]  # Faust's service library has no t
         self.loop_delay = LoopDelay()
         self.environment = Environment.of(app)
         self._clock = SystemClock()
+        self._pulse = Pulse(_patience_s(app), self._clock.monotonic_s)
         self._starting = asyncio.Lock()
         self._tables: dict[str, TableState] = {}
         self._partitions: Partitions | None = None
@@ -117,6 +120,7 @@ class Worker(Service):  # type: ignore[misc]  # Faust's service library has no t
             self._tables, opener, self._job, self._slot.holder, self._clock, self._outbox.put_nowait
         )
         self.app.on_partitions_revoked.connect(self._revoked)
+        self._pulse.start()
         works = [self._advance, self._tidy, self.loop_delay.run]
         if any(table.claims for table in self._tables.values()):
             await self._topic.maybe_declare()
@@ -150,6 +154,18 @@ class Worker(Service):  # type: ignore[misc]  # Faust's service library has no t
         if self._flush_at is None:
             self._flush_at = self.loop.call_later(limits.FLUSH_S, self._flush)
 
+    def check(self) -> None:
+        """Refuse to touch a table where the partitions may be another worker's by now.
+
+        Raises:
+            StateUnavailableError: this process has stood still for too long.
+        """
+        stood_s = self._pulse.stood_still_s()
+        if stood_s:
+            raise StateUnavailableError(
+                f"this worker has stood still for {stood_s:.1f} s, so its partitions may be another's by now"
+            )
+
     def give_up(self, error: StateError) -> None:
         """Stop the worker, because an event can't be processed here; the event has not been acknowledged."""
         log.critical("this worker stops: %s", error)
@@ -176,6 +192,7 @@ class Worker(Service):  # type: ignore[misc]  # Faust's service library has no t
         """See :meth:`mode.Service.on_stop`; Faust has flushed its producer by then."""
         if self._partitions is None:  # it has not started
             return
+        self._pulse.stop()
         if self._flush_at is not None:
             self._flush_at.cancel()
         await self._answered()
@@ -303,3 +320,8 @@ class Worker(Service):  # type: ignore[misc]  # Faust's service library has no t
             and (task, epoch) not in held
             and not directory.lists(task, holder, epoch)
         ]
+
+
+def _patience_s(app: Any) -> float:
+    """A pause after which the group may have expelled a worker: its last heartbeat may be one interval older."""
+    return float(app.conf.broker_session_timeout) - float(app.conf.broker_heartbeat_interval) - TICK_S
