@@ -65,6 +65,7 @@ class Running:
         before = len(worker.journal())
 
         def all_partitions() -> bool:
+            assert worker.running, worker.log()
             self.feed.send_keys(range(self.application.partitions))
             lines = worker.journal()[before:]
             return len(set(lines["partition"][lines["what"] == 0].tolist())) == self.application.partitions
@@ -76,6 +77,7 @@ class Running:
         before = len(worker.journal())
 
         def some() -> bool:
+            assert worker.running, worker.log()
             lines = worker.journal()[before:]
             return bool((lines["what"] == 0).any())
 

@@ -111,19 +111,14 @@ class SetStates(ChangeloggedSetManager):  # type: ignore[misc]  # Faust's types 
         self._forget(lambda _: True)
         self._storage.apply_changelog_batch(batch, to_key, to_value)
 
-    async def on_rebalance(
-        self, table: Any, assigned: Any, revoked: Any, newly_assigned: Any, generation_id: int = 0
-    ) -> None:
+    async def on_rebalance(self, assigned: Any, revoked: Any, newly_assigned: Any, generation_id: int = 0) -> None:
         """The group has given partitions; sets of those that have left are forgotten."""
-        await self._storage.on_rebalance(table, assigned, revoked, newly_assigned, generation_id)
+        await self._storage.on_rebalance(assigned, revoked, newly_assigned, generation_id)
         held = set(map(id, self._storage.held.tenures.values()))
         self._forget(lambda home: id(home) not in held)
 
     async def on_recovery_completed(self, active_tps: Any, standby_tps: Any) -> None:
         """Nothing: sets are read when they are used."""
-
-    def flush_to_storage(self) -> None:
-        """Nothing: the store follows the changelog."""
 
     def _forget(self, choose: Callable[[Tenure | None], bool]) -> None:
         for key in [key for key, home in self._homes.items() if choose(home)]:

@@ -64,8 +64,7 @@ class Store(SerializedStore):  # type: ignore[misc]  # Faust's types are not com
 
     async def on_rebalance(
         self,
-        table: Any,  # noqa: ARG002 - Faust's names, here and below
-        assigned: Any,  # noqa: ARG002
+        assigned: Any,  # noqa: ARG002 - Faust's names, here and below
         revoked: Any,  # noqa: ARG002
         newly_assigned: Any,  # noqa: ARG002
         generation_id: int = 0,
@@ -116,6 +115,33 @@ class Store(SerializedStore):  # type: ignore[misc]  # Faust's types are not com
         for slot in directory.parent.glob(f"{directory.name}*"):
             for stores in slot.glob(f"{self.held.topic}*"):
                 shutil.rmtree(stores)
+
+    async def backup_partition(
+        self,
+        tp: Any,
+        flush: bool = True,
+        purge: bool = False,
+        keep: int = 1,
+    ) -> None:
+        """Not offered: state managers serve copies, and the changelog is the backup.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(f"statemgr:// makes no backups, of {tp} as of others; the changelog has all state")
+
+    def restore_backup(
+        self,
+        tp: Any,
+        latest: bool = True,
+        backup_id: int = 0,
+    ) -> None:
+        """See :meth:`backup_partition`.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(f"statemgr:// restores no backups, of {tp} as of others; the changelog has all state")
 
     def members(self, key: Any) -> tuple[set[Any], Tenure | None]:
         """The set of a key in a table of sets, and whose it is; outside of events nobody's."""
