@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -117,8 +118,9 @@ class _Round:
         figures["kill_9"] = self._moved(self._a.kill, lambda: self._has_all(self._b))
         self._await_all_state(self._b)
         self._feed.stop()
-        figures["judged"] = self._judge()
         figures["survivor"] = self._of(self._b)
+        figures["judged"] = self._judge()
+        self._say(json.dumps(figures))
         return figures
 
     def close(self) -> None:

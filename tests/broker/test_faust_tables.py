@@ -58,7 +58,7 @@ def test_tables_move_to_a_newcomer_and_back(broker: LocalBroker, tmp_path: Path)
 
 def test_a_newcomer_whose_source_is_killed_reads_the_changelog(broker: LocalBroker, tmp_path: Path) -> None:
     """kill -9 of the former worker and of its state manager while keys are still there: nothing is lost."""
-    with running(broker.bootstrap, tmp_path, keys=200_000, preload=True, session_timeout_s=6.0) as run:
+    with running(broker.bootstrap, tmp_path, keys=40_000, preload=True, session_timeout_s=6.0) as run:
         a, b = run.worker("a"), run.worker("b")
         a.start()
         run.await_all(a)
@@ -106,7 +106,7 @@ def test_stock_and_this_store_take_over_from_each_other(broker: LocalBroker, tmp
             worker.stop()
             assert (verdict.lost, verdict.lacking) == (0, 0), verdict
         assert state_is_exact(run)
-        assert [line for line in bases(ours) if "own copy" in line], ours.log()
+        assert [line for line in bases(ours) if "own copy" in line], "\n".join(ours.log_lines())
 
 
 def test_a_worker_that_is_killed_goes_on_from_its_own_copy(broker: LocalBroker, tmp_path: Path) -> None:

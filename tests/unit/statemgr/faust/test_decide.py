@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from statemgr.control.records import Layer
-from statemgr.faust.decide import Candidate, Log, flaw, ranked, witness
+from statemgr.faust.decide import BATCH_SPAN_MS, Candidate, Log, flaw, proves, ranked, witness
 from statemgr.faust.limits import OWN_TAIL_RECORDS
 from statemgr.store.base import StoreMeta
 
@@ -68,6 +68,31 @@ def test_an_own_copy_with_a_long_tail_does_not():
 def test_an_own_copy_that_needs_others_is_no_better_than_theirs():
     other = copy(100)
     assert ranked([copy(90, own=True, complete=False), other], LOG, NOW_MS)[0] is other
+
+
+def test_a_witness_agrees_with_itself_and_with_a_later_record_of_its_batch():
+    kept = witness(1_000, b"k", b"v")
+    assert proves(kept, kept)
+    assert proves(kept, witness(1_000 + BATCH_SPAN_MS, b"k", b"v"))
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        None,
+        witness(999, b"k", b"v"),
+        witness(1_001 + BATCH_SPAN_MS, b"k", b"v"),
+        witness(1_000, b"l", b"v"),
+        witness(1_000, b"k", None),
+        "",
+    ],
+)
+def test_a_witness_disagrees_with_every_other(found):
+    assert not proves(witness(1_000, b"k", b"v"), found)
+
+
+def test_a_copy_without_a_witness_is_never_proven():
+    assert not proves("", witness(1_000, b"k", b"v"))
 
 
 def test_a_witness_tells_records_apart():

@@ -30,6 +30,9 @@ from statemgr.decisions import CLOCK_TOLERANCE_MS, MIN_DELETE_RETENTION_MS, base
 from statemgr.faust.limits import OWN_TAIL_RECORDS
 from statemgr.store.base import StoreMeta
 
+BATCH_SPAN_MS = 10_000
+"""Longest time between two records of a batch whose witnesses still agree; usually it is some ms."""
+
 
 @dataclass(frozen=True)
 class Log:
@@ -71,6 +74,21 @@ class Candidate:
 def witness(timestamp_ms: int, key: bytes | None, value: bytes | None) -> str:
     """What tells a changelog's record from the one at the same offset of another log."""
     return f"{timestamp_ms}:{_checksum(key)}:{_checksum(value)}"
+
+
+def proves(kept: str, found: str | None) -> bool:
+    """Whether the changelog's record at X, as a witness, is the one that a copy keeps the witness of.
+
+    A producer is told the time of the first record of the batch that its record was in, so that the changelog's own
+    may be somewhat later.
+    """
+    if found is None:
+        return False
+    kept_ms, _, kept_rest = kept.partition(":")
+    found_ms, _, found_rest = found.partition(":")
+    if kept_rest != found_rest or not kept_ms.isdigit() or not found_ms.isdigit():
+        return False
+    return 0 <= int(found_ms) - int(kept_ms) <= BATCH_SPAN_MS
 
 
 def flaw(candidate: Candidate, log: Log | None, now_ms: int) -> str | None:

@@ -47,7 +47,7 @@ second, so 0.2 s, and nothing has to be fetched afterwards."""
 DESCRIBE_S = 0.25
 """For a copy to reach the end of its changelog: its worker writes what was acknowledged every :data:`FLUSH_S`."""
 
-KAFKA_LIMIT_S = 5.0
+KAFKA_LIMIT_S = 10.0
 """For one question to Kafka: the ends of the changelogs, the records that prove a copy, the newest announcements."""
 
 HOT_KEYS = 4_096

@@ -21,7 +21,7 @@ import msgspec
 from statemgr.clock import Clock
 from statemgr.control.records import Layer
 from statemgr.errors import StateError
-from statemgr.faust.decide import Candidate, Log, flaw, ranked
+from statemgr.faust.decide import Candidate, Log, flaw, proves, ranked
 from statemgr.faust.limits import DESCRIBE_S
 from statemgr.faust.logs import Announcements, Changelogs
 from statemgr.faust.records import MAX_LAYERS
@@ -175,7 +175,7 @@ class Opener:
             found = await self._changelogs.witnesses({task: base.candidate.offset for task, base in best.items()})
             for task, base in best.items():
                 meta = base.candidate.meta
-                if meta is not None and found.get(task) == meta.topic_id:
+                if meta is not None and proves(meta.topic_id, found.get(task)):
                     chosen[task] = base
                     offered.pop(task)
                 else:
