@@ -56,7 +56,7 @@ class BoundedClient:
 
 class _Bounded(Generic[A]):
     def __init__(self, pending: Pending[A], address: Address, last: int) -> None:
-        self._pending = pending
+        self._pending: Pending[A] = pending
         self._address = address
         self._last = last
 

@@ -29,7 +29,7 @@ from statemgr.migration.layered import begin, record_of, reopen
 from statemgr.migration.ports import Address, Description, Pending, StateClient
 from statemgr.migration.record import is_complete
 from statemgr.migration.sources import UsableLayer
-from statemgr.store.base import Store
+from statemgr.store.base import EMPTY_OFFSET, Store, StoreMeta
 from statemgr.store.rocks_backend import RocksBackend
 from statemgr.types import TaskId
 
@@ -60,11 +60,14 @@ class Wanted:
         task: it.
         active: whether its events are processed here.
         elsewhere: whether other workers' copies may be its base.
+        adrift: its changelog is assigned to nobody, so that Faust does not recover it. That is so when a topic has just
+            been made and Kafka's members have not heard of it.
     """
 
     task: TaskId
     active: bool
     elsewhere: bool
+    adrift: bool = False
 
     @property
     def place(self) -> TaskId:
@@ -147,8 +150,13 @@ class Opener:
             self._changelogs.bounds(each.task for each in wanted),
             self._announcements.up_to_date() if elsewhere else asyncio.sleep(0),
         )
-        bases = await self._bases(wanted, logs)
-        return [self._opened(each, bases.get(each.task), logs.get(each.task), generation) for each in wanted]
+        bases = await self._bases([each for each in wanted if not each.adrift], logs)
+        return [
+            self._adrift(each, logs.get(each.task), generation)
+            if each.adrift
+            else self._opened(each, bases.get(each.task), logs.get(each.task), generation)
+            for each in wanted
+        ]
 
     def open_empty(self, wanted: Wanted, generation: int, reason: str) -> Opened:
         """Open a new store that Faust is to recover into.
@@ -158,6 +166,15 @@ class Opener:
         """
         epoch = self._epoch(wanted, generation, ())
         return Opened(wanted, epoch, self._backend.open(wanted.place, epoch), (), f"the changelog: {reason}")
+
+    def _adrift(self, wanted: Wanted, log_: Log | None, generation: int) -> Opened:
+        """An empty store where the changelog is empty; else one over a changelog that is read beside it."""
+        if log_ is not None and log_.start == log_.end:
+            return self.open_empty(wanted, generation, "it is new")
+        epoch = self._epoch(wanted, generation, ())
+        nothing = StoreMeta("", EMPTY_OFFSET, self._clock.wall_ms(), epoch, None)
+        store = begin(self._backend.open(wanted.place, epoch), [], nothing)
+        return Opened(wanted, epoch, store, (), "the changelog, which is assigned to nobody and read beside it")
 
     async def _bases(self, wanted: Sequence[Wanted], logs: dict[TaskId, Log]) -> dict[TaskId, Base]:
         offered: dict[TaskId, list[Base]] = {each.task: self._own(each) for each in wanted}

@@ -92,8 +92,17 @@ class Partitions:
         for table in self._tables.values():
             yield from table.tenures.values()
 
-    async def prepare(self, table: TableState, active: set[int], standby: set[int], generation: int) -> None:
+    async def prepare(
+        self, table: TableState, active: set[int], standby: set[int], generation: int, *, adrift: bool = False
+    ) -> None:
         """Have exactly these partitions of a table.
+
+        Args:
+            table: it.
+            active: partitions whose events are processed here.
+            standby: partitions that are kept for later.
+            generation: of the consumer group.
+            adrift: the table's changelog is assigned to nobody, see :class:`statemgr.faust.opening.Wanted`.
 
         Raises:
             StateError, OSError: a store can't be opened at all.
@@ -107,12 +116,12 @@ class Partitions:
                 del table.tenures[partition]
                 tenure.close()
         wanted = [
-            Wanted(TaskId(table.topic, partition), role, elsewhere=role and table.elsewhere)
+            Wanted(TaskId(table.topic, partition), role, elsewhere=role and table.elsewhere, adrift=adrift)
             for partition, role in sorted(roles.items())
         ]
         if not wanted:
             return
-        if table.claims:
+        if table.claims or adrift:
             opened = await self._opener.open(wanted, generation)
         else:
             opened = [

@@ -96,7 +96,7 @@ class _Reading:
         try:
             consumer.assign([at])
             await consumer.seek_to_beginning(at)
-            end = (await consumer.end_offsets([at]))[at]
+            end: int = (await consumer.end_offsets([at]))[at]
             position, moved_s = await consumer.position(at), self._clock.monotonic_s()
             while position < end:
                 answer = await consumer.getmany(at, timeout_ms=_POLL_MS, max_records=BATCH)

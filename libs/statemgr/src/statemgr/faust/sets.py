@@ -58,7 +58,7 @@ class Sets(Values):
         return store_key(self._dump_key(key)), operation, self._load_value(record.value)
 
 
-class SetStates(ChangeloggedSetManager):  # type: ignore[misc]  # Faust's types are not complete
+class SetStates(ChangeloggedSetManager):
     """In the place of the object that Faust keeps a table's sets in.
 
     Args:
@@ -69,6 +69,7 @@ class SetStates(ChangeloggedSetManager):  # type: ignore[misc]  # Faust's types 
     def __init__(self, table: Any, storage: Any, **kwargs: Any) -> None:
         super().__init__(table, **kwargs)
         self._storage = storage
+        self._states: Any = storage
         self._homes: dict[Any, Tenure | None] = {}
 
     def send_changelog_event(self, key: Any, operation: int, value: Any) -> None:
@@ -78,18 +79,18 @@ class SetStates(ChangeloggedSetManager):  # type: ignore[misc]  # Faust's types 
     def __getitem__(self, key: Any) -> Any:
         found = self.data.get(key)
         if found is None:
-            members, home = self._storage.members(key)
+            members, home = self._states.members(key)
             found = self.data[key] = self.ValueType(self, key)
             found.sync_from_storage(members)
             self._homes[key] = home
         return found
 
     def __contains__(self, key: Any) -> bool:
-        return key in self.data or key in self._storage
+        return key in self.data or key in self._states
 
     def __iter__(self) -> Iterator[Any]:
         yield from self.data
-        yield from [key for key in self._storage.set_keys() if key not in self.data]
+        yield from [key for key in self._states.set_keys() if key not in self.data]
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -109,12 +110,14 @@ class SetStates(ChangeloggedSetManager):  # type: ignore[misc]  # Faust's types 
     def apply_changelog_batch(self, batch: Iterable[Any], to_key: Any, to_value: Any) -> None:
         """What Faust's recovery has read of the changelog; no set is in use then."""
         self._forget(lambda _: True)
-        self._storage.apply_changelog_batch(batch, to_key, to_value)
+        self._states.apply_changelog_batch(batch, to_key, to_value)
 
-    async def on_rebalance(self, assigned: Any, revoked: Any, newly_assigned: Any, generation_id: int = 0) -> None:
+    async def on_rebalance(  # type: ignore[override]  # Faust calls it so, whatever the class above says
+        self, assigned: Any, revoked: Any, newly_assigned: Any, generation_id: int = 0
+    ) -> None:
         """The group has given partitions; sets of those that have left are forgotten."""
-        await self._storage.on_rebalance(assigned, revoked, newly_assigned, generation_id)
-        held = set(map(id, self._storage.held.tenures.values()))
+        await self._states.on_rebalance(assigned, revoked, newly_assigned, generation_id)
+        held = set(map(id, self._states.held.tenures.values()))
         self._forget(lambda home: id(home) not in held)
 
     async def on_recovery_completed(self, active_tps: Any, standby_tps: Any) -> None:

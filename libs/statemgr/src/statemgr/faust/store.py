@@ -32,7 +32,7 @@ from statemgr.faust.tenure import Tenure
 from statemgr.faust.worker import Worker, worker_of
 
 
-class Store(SerializedStore):  # type: ignore[misc]  # Faust's types are not complete
+class Store(SerializedStore[Any, Any]):
     """See the module; made by Faust for each table, with Faust's own arguments.
 
     Raises:
@@ -42,6 +42,7 @@ class Store(SerializedStore):  # type: ignore[misc]  # Faust's types are not com
     def __init__(self, url: Any, app: Any, table: Any, **kwargs: Any) -> None:
         super().__init__(url, app, table, **kwargs)
         _check(self.url, table)
+        self._table = table
         self.worker: Worker = worker_of(app)
         claims = app.conf.processing_guarantee != ProcessingGuarantee.EXACTLY_ONCE
         self.held = TableState(
@@ -149,7 +150,7 @@ class Store(SerializedStore):  # type: ignore[misc]  # Faust's types are not com
 
     def set_keys(self) -> Iterator[Any]:
         """Keys of a table of sets, as the table has them."""
-        return (self.table._to_key(key) for key in self._keys_decoded())  # noqa: SLF001 - as Faust's recovery does
+        return (self._table._to_key(key) for key in self._keys_decoded())  # noqa: SLF001 - as Faust's recovery does
 
     def _image(self) -> Image:
         if not isinstance(self.table, SetTable):
@@ -158,7 +159,7 @@ class Store(SerializedStore):  # type: ignore[misc]  # Faust's types are not com
         return Sets(
             lambda data: load.loads_key(None, data, serializer=self.key_serializer),
             lambda data: load.loads_value(None, data, serializer=self.value_serializer),
-            lambda key: self._encode_key(self.table._to_key(key)),  # noqa: SLF001 - as Faust's recovery does
+            lambda key: self._encode_key(self._table._to_key(key)),  # noqa: SLF001 - as Faust's recovery does
         )
 
     def _send(self, partition: int | None, key: Any, value: Any, *args: Any, **kwargs: Any) -> Any:

@@ -70,7 +70,7 @@ def worker_of(app: Any) -> Worker:
     return _workers[app]
 
 
-class Worker(Service):  # type: ignore[misc]  # Faust's service library has no types
+class Worker(Service):
     """See the module; a service below the application, which stops it before its consumer leaves the group.
 
     Args:
@@ -144,9 +144,11 @@ class Worker(Service):  # type: ignore[misc]  # Faust's service library has no t
         """Have the partitions of a table that the group has given to this worker."""
         await self.ensure()
         assignor = self.app.assignor
-        active = {tp.partition for tp in assignor.assigned_actives() if tp.topic == table.topic}
+        adrift = not any(table.topic in topics for topics in assignor.tables_metadata().values())
+        topics = self.app.topics.acking_topics if adrift else {table.topic}
+        active = {tp.partition for tp in assignor.assigned_actives() if tp.topic in topics}
         standby = {tp.partition for tp in assignor.assigned_standbys() if tp.topic == table.topic}
-        await self.partitions.prepare(table, active, standby, generation)
+        await self.partitions.prepare(table, active, standby, generation, adrift=adrift)
         self._arriving.set()
 
     def acknowledged(self) -> None:
@@ -244,7 +246,7 @@ class Worker(Service):  # type: ignore[misc]  # Faust's service library has no t
             BoundedClient(self._client, opened.last),
             self._clock,
             MANNER,
-            self._pool.submit,
+            lambda work: self._pool.submit(work),
             again,
             limits.LIMITS,
         )
