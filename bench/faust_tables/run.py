@@ -23,6 +23,9 @@ from tests.harness.waiting import wait_for
 START_LIMIT_S = 600.0
 """A million keys are recovered by a stock worker within a minute or two on a small machine."""
 
+EVENTS_LIMIT_S = 120.0
+"""For events of all partitions once a worker is ready."""
+
 Say = Callable[[str], None]
 
 
@@ -130,8 +133,15 @@ class _Round:
             worker.close()
 
     def _await_recovery(self) -> float:
-        self._feed.send_keys(range(self._settings.partitions))
-        wait_for("the first events", lambda: self._has_all(self._a), START_LIMIT_S, describe(self._workers))
+        def recovered() -> bool:
+            return RECOVERED in self._a.journal()["what"].tolist()
+
+        def all_partitions() -> bool:
+            self._feed.send_keys(range(self._settings.partitions))
+            return self._has_all(self._a)
+
+        wait_for("the recovery", recovered, START_LIMIT_S, describe(self._workers))
+        wait_for("the first events", all_partitions, EVENTS_LIMIT_S, describe(self._workers))
         lines = self._a.journal()
         assigned = lines["time"][lines["what"] == ASSIGNED].max()
         return round(float(lines["time"][lines["what"] == RECOVERED].max() - assigned), 3)
