@@ -29,7 +29,7 @@ OLDEST_KUBECTL = 29
 NAMESPACE = "towpath"
 """That of the manifests."""
 
-TOKEN = "a token of the tests of Kubernetes".replace(" ", "-")
+TOKEN = "a-token-of-the-tests-of-kubernetes"
 """Of a test's services alone."""
 
 _ENVIRONMENT = {**os.environ, "KUBECTL_KUBERC": "false"}
