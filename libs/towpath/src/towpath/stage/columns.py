@@ -49,9 +49,12 @@ def timestamps(messages: Sequence[Message]) -> npt.NDArray[np.int64]:
 
 
 def some_timestamps(messages: Sequence[Message], step: int) -> npt.NDArray[np.int64]:
-    """The timestamp of every ``step``-th record, in ms; the others are not looked at."""
+    """The timestamp of every ``step``-th record, in ms; the others are not looked at.
+
+    Copied: columns of the client keep all memory of their records, values too, for as long as one of them is there.
+    """
     if isinstance(messages, Records):
-        return messages.timestamp[::step]
+        return messages.timestamp[::step].copy()
     return np.array([message.timestamp()[1] for message in messages[::step]], np.int64)
 
 
