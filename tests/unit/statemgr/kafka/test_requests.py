@@ -6,8 +6,9 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError
 
-from statemgr.errors import KafkaUnavailableError
+from statemgr.errors import KafkaRefusedError, KafkaUnavailableError
 from statemgr.kafka.ports import Bounds
 from statemgr.kafka.requests import Requests, unavailable
 from statemgr.types import TopicPartition
@@ -25,8 +26,10 @@ class Answer:
 class Client:
     """Answers ``list_offsets`` with the given offsets, the last one for ever; the topic exists."""
 
-    def __init__(self, offsets):
+    def __init__(self, offsets, on_error):
         self._offsets = list(offsets)
+        self.errors = []
+        self.on_error = on_error
 
     def list_offsets(self, asked, **_):
         offset = self._offsets.pop(0) if len(self._offsets) > 1 else self._offsets[0]
@@ -35,6 +38,8 @@ class Client:
         return dict.fromkeys(asked, future)
 
     def poll(self, _):
+        while self.errors:
+            self.on_error(self.errors.pop())
         return 0
 
     def list_topics(self, *_, **__):
@@ -43,7 +48,7 @@ class Client:
 
 def requests_to(offsets):
     requests = Requests({"bootstrap.servers": NOWHERE}, NOWHERE)
-    requests.client = Client(offsets)
+    requests.client = Client(offsets, requests._on_error)
     return requests
 
 
@@ -55,6 +60,28 @@ def test_an_answer_without_offsets_is_no_empty_log_but_asked_for_again(first):
 def test_without_offsets_before_the_deadline_the_bounds_are_unknown():
     with pytest.raises(KafkaUnavailableError, match="no offsets in the answer"):
         requests_to([NO_OFFSET]).bounds(PARTITION, 0.1)
+
+
+def turned_away(requests):
+    """A broker refuses to talk to the client, which it says beside all requests."""
+    requests.client.errors.append(KafkaError(KafkaError._AUTHENTICATION, "invalid credentials"))
+
+
+def test_a_client_that_is_turned_away_is_told_so():
+    requests = requests_to([NO_OFFSET])
+    turned_away(requests)
+    with pytest.raises(KafkaRefusedError, match="invalid credentials"):
+        requests.bounds(PARTITION, 0.1)
+
+
+def test_a_client_that_was_let_in_again_is_not_said_to_be_turned_away():
+    requests = requests_to([NO_OFFSET])
+    turned_away(requests)
+    with pytest.raises(KafkaRefusedError):
+        requests.bounds(PARTITION, 0.1)
+    assert requests.repeat("asking", 1.0, lambda _: "answer") == "answer"
+    with pytest.raises(KafkaUnavailableError, match="no offsets in the answer"):
+        requests.bounds(PARTITION, 0.1)
 
 
 def test_an_address_that_does_not_answer_is_to_be_checked():

@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001 - codes of errors that arise in the client itself begin with an underscore
 """Queries and administration requests: repeated until a deadline, errors named once for all of them."""
 
 from __future__ import annotations
@@ -34,8 +33,6 @@ REFRESH_S = 1.0
 
 MIN_REQUEST_S = 0.05
 """Shortest time-out handed to the client; below it the request would end before the broker can answer."""
-
-_TURNED_AWAY = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 
 _ASKING = {"enable.auto.commit": False, "isolation.level": "read_committed"}
 """A read_committed consumer asks for stable offsets only."""
@@ -80,13 +77,16 @@ class Requests:
         while True:
             left = deadline - time.monotonic()
             try:
-                return request(min(max(left, MIN_REQUEST_S), MAX_REQUEST_S))
+                answer = request(min(max(left, MIN_REQUEST_S), MAX_REQUEST_S))
             except FutureTimeoutError as error:
                 cause: Exception = error
             except KafkaException as error:
                 if classify(error.args[0], Source.REQUEST) is not Reaction.RETRY:
                     raise named(what, error.args[0], self.bootstrap) from error
                 cause = error
+            else:
+                self._turned_away = None
+                return answer
             if deadline - time.monotonic() <= PAUSE_S:
                 self.client.poll(0)
                 if self._turned_away is not None:
@@ -97,7 +97,7 @@ class Requests:
 
     def _on_error(self, error: KafkaError) -> None:
         """Remember why no broker talks to this client: its requests themselves only say that time has passed."""
-        if error.code() in _TURNED_AWAY:
+        if classify(error, Source.EVENT) is Reaction.REFUSED:
             self._turned_away = error
 
     def _refresh(self, deadline: float) -> None:
