@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 from tests.audit.__main__ import ROOT
 from tests.audit.judge import Audited, Verdict, judge
+from tests.harness.serving import serving
 
 ADVISORY = {
     "id": "GHSA-1",
@@ -64,13 +64,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def database() -> Iterator[Database]:
-    server = Database()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Database()) as server:
+        yield server
 
 
 def audited(url: str) -> Audited:

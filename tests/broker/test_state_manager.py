@@ -6,7 +6,6 @@ import http.server
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from statemgr.migration.ports import Address
 from statemgr.sidecar.client import GrpcStateClient
 from statemgr.sidecar.endpoint import read_endpoint
 from statemgr.store.directories import epochs_of
+from tests.harness.serving import serving
 from tests.harness.waiting import wait_for
 from tests.unit.statemgr.sidecar.owner import SAME, TASK, Owner
 
@@ -285,15 +285,8 @@ def test_it_tells_the_coordinator_its_address(owner, serve):
         def log_message(self, *_: object) -> None:
             """Nothing."""
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Coordinator)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Coordinator)) as server:
         owner.start()
         manager = serve("--coordinator", f"http://127.0.0.1:{server.server_port}")
         wait_for("two heartbeats", lambda: len(heard) > 1, LIMIT_S, manager.log.read_text)
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(LIMIT_S)
     assert heard[-1] == ("/holders/a", {"address": manager.address})

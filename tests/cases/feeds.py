@@ -104,6 +104,19 @@ def grow_and_shrink(
     feed.steps()
 
 
+def lose_a_newcomer(cluster: Cluster, feed: Feed, steps: int) -> None:
+    """``steps`` with one replica, then a second one that dies amid the move to it, and its tasks return."""
+    cluster.add("a")
+    cluster.settle()
+    feed.steps(steps)
+    cluster.add("b")
+    feed.until(lambda: set(cluster.owners().values()) == {"a", "b"})
+    feed.steps(5)
+    del cluster.nodes["b"]
+    cluster.coordinator.died(STAGE, "b")
+    feed.until(lambda: set(cluster.owners().values()) == {"a"})
+
+
 def end(cluster: Cluster) -> None:
     """Let all state come, and event time to the end."""
     cluster.hurry()

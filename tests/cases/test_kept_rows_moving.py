@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from statemgr.control.records import Manner, Strategy
-from tests.cases.feeds import END_MS, STRATEGIES, Feed, end, plan, through_moves
-from tests.unit.towpath.stage.cluster import STAGE, TASKS, Cluster
+from tests.cases.feeds import END_MS, STRATEGIES, Feed, end, lose_a_newcomer, plan, through_moves
+from tests.unit.towpath.stage.cluster import TASKS, Cluster
 from tests.unit.towpath.stage.plans import SINK
 from towpath.query import KeyedStream, agg, session, tumbling
 
@@ -113,16 +113,8 @@ def test_windows_close_though_most_state_is_elsewhere() -> None:
 @pytest.mark.parametrize("strategy", [Strategy.LAZY, Strategy.HYBRID])
 def test_an_owner_that_dies_tells_no_timers_and_still_every_window_closes_once(strategy: Strategy) -> None:
     cluster = Cluster(Manner(strategy=strategy, bins=16), plan=plan(windows))
-    cluster.add("a")
-    cluster.settle()
     feed = Feed(cluster)
-    feed.steps(20)
-    cluster.add("b")
-    feed.until(lambda: set(cluster.owners().values()) == {"a", "b"})
-    feed.steps(5)
-    del cluster.nodes["b"]
-    cluster.coordinator.died(STAGE, "b")
-    feed.until(lambda: set(cluster.owners().values()) == {"a"})
+    lose_a_newcomer(cluster, feed, 20)
     feed.steps()
     expected = Counter((row["auction"], row["t"] // WINDOW_MS * WINDOW_MS) for row in cluster.sent)
     end(cluster)

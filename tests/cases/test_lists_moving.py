@@ -11,7 +11,7 @@ import pytest
 from statemgr.control.records import Manner, Strategy
 from statemgr.lists import CHUNK_ROWS
 from statemgr.state import TableSpec, head_codec, json_codec
-from tests.cases.feeds import END_MS, LAG_MS, Feed, grow_and_shrink
+from tests.cases.feeds import END_MS, LAG_MS, Feed, grow_and_shrink, lose_a_newcomer
 from tests.unit.towpath.stage.cluster import STAGE, TASKS, Cluster
 from tests.unit.towpath.stage.plans import APP, SINK, SOURCE
 from towpath.operators.enriched import Enriched
@@ -225,16 +225,8 @@ def test_an_owner_that_dies_amid_a_move_takes_no_row_with_it(
     strategy: Strategy, plan: StagePlan, row: Any, require: Any
 ) -> None:
     cluster = Cluster(Manner(strategy=strategy, bins=4), plan=plan, chunk_bytes=300)
-    cluster.add("a")
-    cluster.settle()
     feed = Feed(cluster, row=row)
-    feed.steps(60)
-    cluster.add("b")
-    feed.until(lambda: set(cluster.owners().values()) == {"a", "b"})
-    feed.steps(5)
-    del cluster.nodes["b"]
-    cluster.coordinator.died(STAGE, "b")
-    feed.until(lambda: set(cluster.owners().values()) == {"a"})
+    lose_a_newcomer(cluster, feed, 60)
     feed.steps(30)
     finish(cluster)
     require(cluster)

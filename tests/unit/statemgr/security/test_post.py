@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -10,6 +9,7 @@ import pytest
 
 from statemgr.security import Credentials
 from statemgr.security.post import Poster, PostRefusedError
+from tests.harness.serving import serving
 
 TOKEN = "0123456789abcdef"
 
@@ -41,13 +41,8 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def answers() -> Iterator[Answers]:
-    server = Answers()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Answers()) as server:
+        yield server
 
 
 def post(server: Answers, credentials: Credentials) -> None:

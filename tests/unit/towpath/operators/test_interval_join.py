@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.towpath.operators.joined_rows import frame
 from tests.unit.towpath.operators.recording import RecordingContext, lists_spec
 from towpath.operators.interval_join import IntervalJoin, IntervalPairs
 
 TABLES = [lists_spec("join")]
-INPUT = {
-    "k": pl.Int64,
-    "join.right": pl.Boolean,
-    "join.time": pl.Int64,
-    "l": pl.Int64,
-    "right.r": pl.Int64,
-    "__partition": pl.Int32,
-}
 END = 10**6
 
 
 def operator(lower=-5, upper=10):
     return IntervalJoin(["k"], IntervalPairs(["l"], {"r": "right.r"}, lower, upper), "join")
-
-
-def frame(rows, watermark=None):
-    """Rows: key, whether it is of the right side, event time, number."""
-    full = [
-        (key, right, time, None if right else number, number if right else None, 0) for key, right, time, number in rows
-    ]
-    found = pl.DataFrame(full, schema=INPUT, orient="row")
-    return found if watermark is None else found.with_columns(pl.lit(watermark, pl.Int64).alias("__watermark"))
 
 
 def pairs(found):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemgr.lists import CHUNK_ROWS
+from tests.unit.towpath.operators.joined_rows import frame
 from tests.unit.towpath.operators.recording import RecordingContext, lists_spec
 from towpath.operators.keyed_rows import kept_schema
 from towpath.operators.pairs import Pairs, WindowPairs
@@ -15,25 +16,8 @@ from towpath.operators.windowed_rows import WindowedRows
 from towpath.operators.windows import AssignWindows, Window
 
 TABLES = [lists_spec("join")]
-INPUT = {
-    "k": pl.Int64,
-    "join.right": pl.Boolean,
-    "join.time": pl.Int64,
-    "l": pl.Int64,
-    "right.r": pl.Int64,
-    "__partition": pl.Int32,
-}
 SIZE = 10
 END = 10**6
-
-
-def frame(rows, watermark=None):
-    """Rows: key, whether it is of the right side, event time, number."""
-    full = [
-        (key, right, time, None if right else number, number if right else None, 0) for key, right, time, number in rows
-    ]
-    found = pl.DataFrame(full, schema=INPUT, orient="row")
-    return found if watermark is None else found.with_columns(pl.lit(watermark, pl.Int64).alias("__watermark"))
 
 
 class Joined:

@@ -7,15 +7,14 @@ from collections.abc import Sequence
 import polars as pl
 
 from towpath.operators.expiring_rows import OWNER, in_lives, renumbered
-from towpath.operators.expiry import Expiry, ExpiryTimers
+from towpath.operators.expiry import Expiring, Expiry
 from towpath.operators.growing_rows import Growing, Growth, KeptLists, grown
 from towpath.operators.keyed_rows import GROUP, grouped, of_groups
 from towpath.operators.keys import key_bytes
-from towpath.operators.timed import came_at
 from towpath.query.plan import PARTITION, OperatorContext
 
 
-class ExpiringLists:
+class ExpiringLists(Expiring):
     """Runs a :class:`~towpath.operators.growing_rows.Growing`; a key whose state is gone begins anew.
 
     The note of a list is the event time of its key's newest row. As for the rest see
@@ -31,16 +30,8 @@ class ExpiringLists:
             table: name of the state table, of lists of rows.
             expiry: when it goes away.
         """
-        self._keys = list(keys)
+        super().__init__(keys, table, expiry, lambda rows: int(rows.note))
         self._growing = growing
-        self._expiry = expiry
-        self._expiring = ExpiryTimers(table, expiry, lambda rows: int(rows.note))
-        self.timers = self._expiring.timers
-        self.state_table = table
-
-    def state_keys(self, frame: pl.DataFrame) -> list[bytes]:
-        """See :class:`towpath.operators.keyed.Keyed`."""
-        return key_bytes(frame, self._keys)
 
     def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:
         """Rows of any number of tasks → what goes out."""
@@ -57,15 +48,6 @@ class ExpiringLists:
         lists.write(growth, times)
         self._expiring.touch(zip(groups.get_column(PARTITION).to_list(), keys, times, strict=True), context)
         return of_groups(growth.found, owners, self._keys)
-
-    def waits_for(self, rows: pl.DataFrame) -> pl.Series:
-        """See :class:`towpath.operators.timed.Timed`."""
-        return came_at(rows)
-
-    def close(self, partition: int, watermark_ms: int, context: OperatorContext, most: int) -> pl.DataFrame:
-        """Delete what is gone; nothing comes out."""
-        self._expiring.expire(partition, watermark_ms, context, most)
-        return pl.DataFrame()
 
     def _by_life(self, lists: KeptLists, rows: pl.DataFrame, anew: pl.Series) -> tuple[pl.DataFrame, Growth]:
         """The same where keys begin anew: the groups of what goes out, and what becomes of the keys' lists."""

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from towpath.operators.expiry import Expiry, ExpiryTimers
+from towpath.operators.expiry import Expiring, Expiry
 from towpath.operators.keyed_rows import GROUP, KeptTables, Reduction, grouped, of_groups
 from towpath.operators.keys import key_bytes
-from towpath.operators.timed import came_at
 from towpath.query.plan import PARTITION, OperatorContext
 
 _TOUCHED = "__touched"
@@ -23,7 +22,7 @@ _LIFE = "__life"
 """How often a row's key has begun anew in the batch before it."""
 
 
-class ExpiringRows:
+class ExpiringRows(Expiring):
     """Runs a :class:`~towpath.operators.keyed_rows.Reduction`; a key whose state is gone begins anew.
 
     A key that begins anew amid a batch is several groups there, of which the last one is kept. Output columns as of
@@ -42,17 +41,9 @@ class ExpiringRows:
             table: name of the state table, whose values are lists of rows.
             expiry: when it goes away.
         """
-        self._keys = list(keys)
+        super().__init__(keys, table, expiry, lambda rows: int(rows[0][-1]))
         self._reduction = reduction
         self._schema = pl.Schema({GROUP: pl.UInt32(), **kept, _TOUCHED: pl.Int64()})
-        self._expiry = expiry
-        self._expiring = ExpiryTimers(table, expiry, lambda rows: int(rows[0][-1]))
-        self.timers = self._expiring.timers
-        self.state_table = table
-
-    def state_keys(self, frame: pl.DataFrame) -> list[bytes]:
-        """See :class:`towpath.operators.keyed.Keyed`."""
-        return key_bytes(frame, self._keys)
 
     def process(self, frame: pl.DataFrame, context: OperatorContext) -> pl.DataFrame:
         """Rows of any number of tasks → what the reduction gives."""
@@ -73,15 +64,6 @@ class ExpiringRows:
         times = zip(groups.get_column(PARTITION).to_list(), keys, touched.to_list(), strict=True)
         self._expiring.touch(times, context)
         return of_groups(found, owners, self._keys)
-
-    def waits_for(self, rows: pl.DataFrame) -> pl.Series:
-        """See :class:`towpath.operators.timed.Timed`."""
-        return came_at(rows)
-
-    def close(self, partition: int, watermark_ms: int, context: OperatorContext, most: int) -> pl.DataFrame:
-        """Delete what is gone; nothing comes out."""
-        self._expiring.expire(partition, watermark_ms, context, most)
-        return pl.DataFrame()
 
     def _by_life(
         self, rows: pl.DataFrame, anew: pl.Series, kept: pl.DataFrame

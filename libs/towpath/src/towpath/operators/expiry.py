@@ -11,13 +11,15 @@ a timer goes off; timers only make room. Known as state TTL, as in Flink, there 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from towpath.operators.keyed_rows import GROUP
+from towpath.operators.keys import key_bytes
+from towpath.operators.timed import came_at
 from towpath.operators.timers import TaskTimers
 from towpath.query.plan import WATERMARK, OperatorContext
 
@@ -107,3 +109,34 @@ class ExpiryTimers:
             else:
                 timers.add(key, due)
         state.delete_many(self._table, gone)
+
+
+class Expiring:
+    """What operators share whose state goes away when its key has rested.
+
+    Args:
+        keys: key columns.
+        table: name of the state table.
+        expiry: when an entry goes away.
+        touched: an entry's value → event time of its key's newest row.
+    """
+
+    def __init__(self, keys: Sequence[str], table: str, expiry: Expiry, touched: Callable[[Any], int]) -> None:
+        self._keys = list(keys)
+        self._expiry = expiry
+        self._expiring = ExpiryTimers(table, expiry, touched)
+        self.timers = self._expiring.timers
+        self.state_table = table
+
+    def state_keys(self, frame: pl.DataFrame) -> list[bytes]:
+        """See :class:`towpath.operators.keyed.Keyed`."""
+        return key_bytes(frame, self._keys)
+
+    def waits_for(self, rows: pl.DataFrame) -> pl.Series:
+        """See :class:`towpath.operators.timed.Timed`."""
+        return came_at(rows)
+
+    def close(self, partition: int, watermark_ms: int, context: OperatorContext, most: int) -> pl.DataFrame:
+        """Delete what is gone; nothing comes out."""
+        self._expiring.expire(partition, watermark_ms, context, most)
+        return pl.DataFrame()
