@@ -42,20 +42,7 @@ class Topics:
     def create(self, name: str, partitions: int = PARTITIONS) -> None:
         """Make a topic and wait until it can be used."""
         self._admin.create_topics([NewTopic(name, partitions, 1, config=_TOPIC)])[name].result(_CALL_S)
-        deadline = time.monotonic() + _CALL_S
-        while not self._usable(name, partitions):
-            if time.monotonic() > deadline:
-                raise RunFailedError(f"topic {name} was made but can't be used after {_CALL_S:g} s")
-            time.sleep(_POLL_S)
-
-    def _usable(self, name: str, partitions: int) -> bool:
-        """Whether every partition has a leader that answers; asking for the metadata renews what the client knows."""
-        try:
-            known = self._admin.list_topics(name, timeout=_CALL_S).topics[name].partitions
-            ready = len(known) == partitions and all(each.leader >= 0 for each in known.values())
-            return ready and len(self.committed_ends(name, partitions)) == partitions
-        except KafkaException:
-            return False
+        self.committed_ends(name, partitions)
 
     def names(self, part: str = "") -> list[str]:
         """Names of all topics that contain a text."""
@@ -76,13 +63,30 @@ class Topics:
                     future.result(_CALL_S)
 
     def committed_ends(self, name: str, partitions: int = PARTITIONS) -> list[int]:
-        """Per partition, the offset up to which a read_committed reader gets now."""
+        """Per partition, the offset up to which a read_committed reader gets now; a topic may be in the making.
+
+        Raises:
+            RunFailedError: some partition has no leader that answers, for a long time.
+        """
+        deadline = time.monotonic() + _CALL_S
+        while (ends := self._ends(name, partitions)) is None:
+            if time.monotonic() > deadline:
+                raise RunFailedError(f"topic {name} can't be used after {_CALL_S:g} s")
+            time.sleep(_POLL_S)
+        return ends
+
+    def _ends(self, name: str, partitions: int) -> list[int] | None:
+        """None while a partition has no leader that answers; then what the client knows of the topic is renewed."""
         asked: dict[TopicPartition, OffsetSpec] = {
             TopicPartition(name, number): OffsetSpec.latest()  # type: ignore[no-untyped-call]
             for number in range(partitions)
         }
         found = self._admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_CALL_S)
-        return [future.result(_CALL_S).offset for future in found.values()]
+        try:
+            return [future.result(_CALL_S).offset for future in found.values()]
+        except KafkaException:
+            self._admin.list_topics(name, timeout=_CALL_S)
+            return None
 
     def consumed(self, group: str, topic: str, partitions: int = PARTITIONS) -> int:
         """Records of a topic that a group has taken, by its committed offsets; 0 if it has none."""
