@@ -1,11 +1,12 @@
 # Towpath. `make` alone prints this help; `make test` is what continuous integration checks.
 .DEFAULT_GOAL := help
-.PHONY: audit chaos bench-handover bench-edges bench-peers bench-queries bench-scaling help setup demo test test-kubernetes test-quick simulate lint format bench-load verify-nexmark clean
+.PHONY: audit chaos bench-handover bench-edges bench-peers bench-queries bench-scaling help setup demo up scale down logs test test-compose test-kubernetes test-quick simulate lint format bench-load verify-nexmark clean
 
 PYTHON ?= python3
 VENV := .venv
 UV := $(shell command -v uv 2>/dev/null || echo $(VENV)-uv/bin/uv)
 RUN := $(VENV)/bin
+COMPOSE := docker compose $(if $(MONITORING),--profile observability)
 
 help: ## Print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,6 +17,19 @@ setup: $(VENV)/.complete ## Virtual environment with the locked versions, and th
 demo: setup ## Main job: broker, load, key_count on 2 replicas, latency; compares with a batch job (3 minutes)
 	@$(RUN)/python -m demo $(ARGS)
 
+up: ## Pipeline in containers, images built: QUERY=queries.q5 RATE=5000 …; MONITORING=1: Prometheus and Grafana, too
+	@$(COMPOSE) up -d --build --wait --wait-timeout 180 $(ARGS)
+
+scale: ## Containers of a stage, while it runs: STAGE=count N=3
+	@test -n "$(STAGE)" -a -n "$(N)" || { echo "error: say which stage and how many containers: make scale STAGE=count N=3" >&2; exit 2; }
+	@$(COMPOSE) up -d --no-deps --no-recreate --wait --scale $(STAGE)=$(N) $(STAGE)
+
+down: ## Stop and remove the containers; what is in Kafka stays. ARGS=-v: nothing stays
+	@docker compose --profile '*' down --remove-orphans $(ARGS)
+
+logs: ## Follow the containers' logs; STAGE=count: of one stage
+	@docker compose logs --follow --tail 100 $(STAGE)
+
 test: setup ## All tests: static checks, unit, contract, broker, Spark, kill -9, Compose and Kubernetes where they run
 	@$(MAKE) --no-print-directory lint
 	@$(RUN)/python -m tests $(ARGS)
@@ -25,6 +39,9 @@ test-quick: $(VENV)/.complete ## Unit and fake-contract tests only: seconds, no 
 
 test-kubernetes: setup ## Manifests and scaling on the cluster that KUBECONFIG names; says why where there is none
 	@$(RUN)/pytest -rs tests/kubernetes tests/unit/deploy $(ARGS)
+
+test-compose: setup ## docker-compose.yml for real: images, load, rescales, kills, broker restart, full disk; and the quick start (12 minutes)
+	@$(RUN)/pytest -rs tests/compose tests/spark/test_quickstart.py -m "compose or long" $(ARGS)
 
 simulate: $(VENV)/.complete ## Whole cluster on simulated Kafka, network, clocks, disks: RUNS=1000 SEED=0 (TRACE=1: every event)
 	@$(RUN)/python -m tests.simulation --runs $(or $(RUNS),1000) --seed $(or $(SEED),0) $(if $(TRACE),--trace)

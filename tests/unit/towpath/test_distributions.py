@@ -17,24 +17,24 @@ def bucket_of(seconds: float) -> int:
 def test_every_value_is_in_the_first_bucket_whose_bound_it_does_not_exceed() -> None:
     values = np.array([0.0, 0.005, 0.0051, 0.1, 1.0, 299.9, 300.0, 301.0, 1e9])
     counts = Counts()
-    counts.add(values, 1)
+    counts.add(values.tolist(), 1)
     expected = np.bincount([bucket_of(value) for value in values], minlength=len(BOUNDS_S) + 1)
-    assert counts.buckets.tolist() == expected.tolist()
+    assert counts.buckets == expected.tolist()
     assert counts.total == pytest.approx(values.sum())
 
 
 def test_a_value_counts_for_all_rows_that_it_stands_for() -> None:
     counts = Counts()
-    counts.add(np.array([0.02, 0.2]), 10)
+    counts.add([0.02, 0.2], 10)
     counts.add_one(0.02)
     assert counts.buckets[bucket_of(0.02)] == 11
-    assert counts.buckets.sum() == 21
+    assert sum(counts.buckets) == 21
     assert counts.total == pytest.approx(10 * 0.22 + 0.02)
 
 
 def test_clocks_that_differ_give_no_negative_latency() -> None:
     counts = Counts()
-    counts.add(np.array([-5.0]), 1)
+    counts.add([-5.0], 1)
     assert (counts.buckets[0], counts.total) == (1, 0.0)
 
 
@@ -48,7 +48,7 @@ def test_a_batch_gives_few_values_that_stand_for_all_of_it(rows: int) -> None:
 def test_a_quantile_is_in_the_bucket_of_the_true_one() -> None:
     values = np.random.default_rng(1).lognormal(-2, 1, 5000)
     counts = Counts()
-    counts.add(values, 1)
+    counts.add(values.tolist(), 1)
     for share in (0.01, 0.5, 0.9, 0.99, 1.0):
         found = quantile(counts.buckets, share)
         assert found is not None
@@ -71,7 +71,7 @@ def test_of_nothing_there_is_no_quantile_and_beyond_the_last_bound_it_is_that_bo
 def test_prometheus_is_shown_cumulative_buckets_with_count_and_sum() -> None:
     registry = CollectorRegistry()
     family = Distribution("latency_seconds", "How long", ("stage", "topic"), registry, ("count",))
-    family.of("a").add(np.array([0.004, 0.02, 400.0]), 2)
+    family.of("a").add([0.004, 0.02, 400.0], 2)
     family.of("b").add_one(1.0)
 
     def sample(name: str, **labels: str) -> float | None:

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from towpath_native.cells import Cells
-
-
-class Message(Protocol):
-    """One record, with methods as ``confluent_kafka.Message`` has them."""
-
-    def topic(self) -> str: ...  # noqa: D102
-    def partition(self) -> int: ...  # noqa: D102
-    def offset(self) -> int: ...  # noqa: D102
-    def key(self) -> bytes | None: ...  # noqa: D102
-    def value(self) -> bytes | None: ...  # noqa: D102
-    def headers(self) -> list[tuple[str, bytes]] | None: ...  # noqa: D102
-    def timestamp(self) -> tuple[int, int]: ...  # noqa: D102
+from towpath_native.message import Message
 
 
 @dataclass(frozen=True, eq=False)

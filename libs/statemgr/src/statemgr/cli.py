@@ -47,8 +47,13 @@ def serve(
         Path | None,
         typer.Option(help="File of key=value Kafka client properties (TLS, SASL)", envvar="TOWPATH_KAFKA_CONFIG"),
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen at; 0.0.0.0: all of this machine")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen at; 0: a free one", min=0, max=65535)] = 0,
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; 0.0.0.0: all of this machine", envvar="TOWPATH_STATE_HOST")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(help="Port to listen at; 0: a free one", min=0, max=65535, envvar="TOWPATH_STATE_PORT"),
+    ] = 0,
     advertise: Annotated[
         str, typer.Option(help="Host under which others reach it", show_default="--host, or this machine's name")
     ] = "",

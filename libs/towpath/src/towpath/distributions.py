@@ -6,10 +6,10 @@ number of rows that each of them stands for; quantiles are read off the buckets 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 
-import numpy as np
-import numpy.typing as npt
 from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
@@ -32,24 +32,24 @@ class Counts:
     """How many values fell into each bucket.
 
     Attributes:
-        buckets: int64 array, one more than there are bounds.
+        buckets: numbers, one more than there are bounds.
         total: sum of all values, in seconds.
     """
 
     def __init__(self) -> None:
-        self.buckets: npt.NDArray[np.int64] = np.zeros(len(BOUNDS_S) + 1, np.int64)
+        self.buckets = [0] * (len(BOUNDS_S) + 1)
         self.total = 0.0
 
-    def add(self, seconds: npt.NDArray[np.float64], each: int) -> None:
+    def add(self, seconds: Sequence[float], each: int) -> None:
         """Count values, every one for ``each`` rows; one below 0, as clocks that differ make them, is taken for 0."""
-        values = np.maximum(seconds, 0.0)
-        places = np.searchsorted(_BOUNDS, values)
-        self.buckets += np.bincount(places, minlength=len(self.buckets)) * each
-        self.total += float(values.sum()) * each
+        values = [max(value, 0.0) for value in seconds]
+        for value in values:
+            self.buckets[bisect_left(BOUNDS_S, value)] += each
+        self.total += sum(values) * each
 
     def add_one(self, seconds: float) -> None:
         """Count one value."""
-        self.add(np.array([seconds]), 1)
+        self.add([seconds], 1)
 
 
 class Distribution(Collector):
@@ -77,19 +77,23 @@ class Distribution(Collector):
 
     def buckets(self) -> list[int]:
         """Counts of the buckets, all labels together."""
-        found = [counts.buckets for counts in list(self._children.values())]
-        return [int(count) for count in np.sum(found, axis=0)] if found else [0] * (len(BOUNDS_S) + 1)
+        return summed(counts.buckets for counts in list(self._children.values()))
 
     def collect(self) -> Iterator[Metric]:
         """What Prometheus is shown."""
         family = HistogramMetricFamily(self._name, self._text, labels=self._labels)
         for values, counts in list(self._children.items()):
-            upto = np.cumsum(counts.buckets).tolist()
+            upto = accumulate(counts.buckets)
             family.add_metric([*self._first, *values], list(zip(_NAMES, upto, strict=True)), counts.total)
         yield family
 
 
-def quantile(buckets: Sequence[int] | npt.NDArray[np.int64], share: float) -> float | None:
+def summed(histograms: Iterable[Sequence[int]]) -> list[int]:
+    """Counts of the buckets of several histograms together."""
+    return [sum(counts) for counts in zip([0] * (len(BOUNDS_S) + 1), *histograms, strict=True)]
+
+
+def quantile(buckets: Sequence[int], share: float) -> float | None:
     """The value in seconds below which so large a share lies, by linear interpolation within its bucket.
 
     Args:
@@ -99,17 +103,16 @@ def quantile(buckets: Sequence[int] | npt.NDArray[np.int64], share: float) -> fl
     Returns:
         None where nothing was counted; the largest bound where the value lies above it.
     """
-    upto = np.cumsum(np.asarray(buckets, np.int64))
+    upto = list(accumulate(buckets))
     if not upto[-1]:
         return None
     rank = share * upto[-1]
-    place = int(np.searchsorted(upto, rank))
+    place = bisect_left(upto, rank)
     if place >= len(BOUNDS_S):
         return BOUNDS_S[-1]
     below, lower = (upto[place - 1], BOUNDS_S[place - 1]) if place else (0, 0.0)
     inside = upto[place] - below
-    return lower + (BOUNDS_S[place] - lower) * float((rank - below) / inside) if inside else BOUNDS_S[place]
+    return lower + (BOUNDS_S[place] - lower) * (rank - below) / inside if inside else BOUNDS_S[place]
 
 
-_BOUNDS = np.array(BOUNDS_S)
 _NAMES = [*map(str, BOUNDS_S), "+Inf"]

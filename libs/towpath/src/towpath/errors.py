@@ -13,6 +13,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -49,3 +51,9 @@ class RegistryUnavailableError(TowpathError, TimeoutError):
 
 class IllegalTransitionError(TowpathError, RuntimeError):
     """A state machine was asked for an illegal transition."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """``"; did you mean 'x'?"`` if a known name resembles it, else nothing."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

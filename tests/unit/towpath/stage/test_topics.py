@@ -12,7 +12,8 @@ from statemgr.kafka.ports import TopicInfo, TopicSpec
 from statemgr.testing.kafka import FakeKafka, ManualClock
 from tests.unit.towpath.stage.plans import CHANGELOG, DEAD, SINK, SOURCE, count_stage, key_count, pass_stage
 from towpath.query.plan import Edge, Format, InputPlan
-from towpath.stage.topics import check_topic, created_topics, input_partitions, prepare_topics
+from towpath.stage.partitions import input_partitions
+from towpath.stage.topics import check_topic, created_topics, prepare_topics
 
 WEEK_MS = str(7 * 24 * 3600 * 1000)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from statemgr.types import TopicPartition
-from towpath_native.records import Message as Message  # a part of these interfaces
+from towpath_native.message import Message as Message  # a part of these interfaces
 
 
 class Bounds(NamedTuple):

@@ -7,10 +7,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import Message as ClientMessage
 from confluent_kafka import Producer as Client
@@ -24,6 +22,9 @@ from statemgr.kafka.ports import DeliveryCallback
 from statemgr.kafka.queueing import RecordBatch, Refused, queue_of
 from statemgr.kafka.settings import TRANSACTION_TIMEOUT_MS
 from statemgr.types import TopicPartition
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 log = logging.getLogger("statemgr.kafka")
 
@@ -167,6 +168,8 @@ class ConfluentProducer:
         self, topic: str, batch: RecordBatch, refused: Sequence[Refused], too_large: list[str]
     ) -> RecordBatch:
         """The tail that found the queue full, in order: once full, librdkafka refuses all that follow."""
+        import numpy as np
+
         tail: list[npt.NDArray[np.intp]] = [np.empty(0, np.intp)]
         for error, places in refused:
             reaction = classify(error, Source.PRODUCER)

@@ -1,19 +1,24 @@
-"""How a producer gives many records to its client at once: as they lie in memory, or as one object a record."""
+"""How a producer gives many records to its client at once: as they lie in memory, or as one object a record.
+
+NumPy is loaded where it is needed: a process that produces a record now and then does without.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numpy as np
-import numpy.typing as npt
 from confluent_kafka import KafkaError
 from confluent_kafka import Producer as Client
 
 from towpath_native import WHY_NOT
-from towpath_native.publisher import Publisher
-from towpath_native.strings import Strings
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from towpath_native.strings import Strings
 
 
 class Refused(NamedTuple):
@@ -90,6 +95,8 @@ class ObjectQueue:
         """See :class:`Queue`."""
         if self._client.produce_batch(topic, batch, partition) == len(batch):
             return []
+        import numpy as np
+
         errors: dict[int, KafkaError] = {}
         places: dict[int, list[int]] = {}
         for index, entry in enumerate(batch):
@@ -122,15 +129,21 @@ class MemoryQueue:
     """Lets the client copy the records from where they lie."""
 
     def __init__(self, client: Client) -> None:
+        from towpath_native.publisher import Publisher
+        from towpath_native.strings import Strings
+
         self._publisher = Publisher(client)
+        self._strings = Strings
 
     def batch(self, keys: Sequence[bytes | None] | None, values: Sequence[bytes | None]) -> InMemory:
         """See :class:`Queue`."""
-        return InMemory(None if keys is None else Strings.of(keys), Strings.of(values))
+        return InMemory(None if keys is None else self._strings.of(keys), self._strings.of(values))
 
     def queue(self, topic: str, partition: int, batch: InMemory) -> list[Refused]:
         """See :class:`Queue`."""
         errors = self._publisher.publish(topic, partition, batch.keys, batch.values)
         if errors is None:
             return []
+        import numpy as np
+
         return [Refused(KafkaError(int(code)), np.flatnonzero(errors == code)) for code in np.unique(errors) if code]

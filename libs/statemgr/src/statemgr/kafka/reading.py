@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from confluent_kafka import Consumer as Client
 from confluent_kafka import KafkaError
@@ -13,8 +13,9 @@ from confluent_kafka import Message as ClientMessage
 from statemgr.kafka.ports import Message
 from statemgr.types import TopicPartition
 from towpath_native import WHY_NOT
-from towpath_native.fetcher import Fault as ClientFault
-from towpath_native.fetcher import Fetcher
+
+if TYPE_CHECKING:
+    from towpath_native.fetcher import Fault as ClientFault
 
 
 class Fault(NamedTuple):
@@ -105,6 +106,8 @@ class ColumnReader:
     """Gives :class:`towpath_native.records.Records`."""
 
     def __init__(self, client: Client) -> None:
+        from towpath_native.fetcher import Fetcher  # with NumPy, which readers of single messages do without
+
         self._fetcher = Fetcher(client)
         self._fresh: dict[TopicPartition, Routing] = {}
 

@@ -6,7 +6,14 @@ from typing import Annotated
 
 import typer
 
-from towpath.cli.options import BootstrapOption, KafkaConfigOption, QueryArgument, SetOption, parse_pairs
+from towpath.cli.options import (
+    BootstrapOption,
+    KafkaConfigOption,
+    PlansOption,
+    QueryArgument,
+    SetOption,
+    parse_pairs,
+)
 
 CoordinatorOption = Annotated[
     str | None,
@@ -32,6 +39,7 @@ def coordinator(
     ] = None,
     kafka_config: KafkaConfigOption = None,
     set_: SetOption = None,
+    plans: PlansOption = None,
     option: Annotated[
         list[str] | None,
         typer.Option("--option", "-o", help="Any other setting of the coordinator, name=value, e.g. -o silence_s=5"),
@@ -58,5 +66,6 @@ def coordinator(
         "http_host": http_host,
         "http_port": http_port,
         "name": name,
+        "plans": plans,
     }
     raise typer.Exit(run_coordinator(load_coordinator_settings(parse_pairs(option, "--option"), explicit)))

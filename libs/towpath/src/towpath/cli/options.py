@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from towpath.errors import SettingsError
+from towpath.outline import PLANS_VARIABLE
 
 QueryArgument = Annotated[str, typer.Argument(help="Module that holds the query, e.g. queries.key_count")]
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -35,6 +36,14 @@ StateDirOption = Annotated[
 KafkaConfigOption = Annotated[
     Path | None,
     typer.Option(help="File of key=value Kafka client properties (TLS, SASL)", envvar="TOWPATH_KAFKA_CONFIG"),
+]
+PlansOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Directory of plans made before, <query>.json as towpath plan --format json prints it, instead of loading "
+        "the query",
+        envvar=PLANS_VARIABLE,
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print machine-readable JSON on standard output")]
 

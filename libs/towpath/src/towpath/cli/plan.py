@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from towpath.cli.options import QueryArgument, SetOption, parse_pairs
 from towpath.cli.spark import SERVICES, SPARK, EngineOption, check_engine, plan_on_spark
 
+if TYPE_CHECKING:
+    from towpath.query.plan import QueryPlan
+
 
 def plan(
     query: QueryArgument,
-    form: Annotated[str, typer.Option("--format", help="text, json, mermaid or svg")] = "text",
+    form: Annotated[str, typer.Option("--format", help="text, json, mermaid, svg or compose")] = "text",
     set_: SetOption = None,
     engine: EngineOption = SERVICES,
 ) -> None:
@@ -21,6 +25,7 @@ def plan(
     Example: towpath plan queries.key_count --format svg > plan.svg
     """
     from towpath.errors import SettingsError
+    from towpath.query.compose import render_compose
     from towpath.query.loading import load_query
     from towpath.query.render import render_json, render_mermaid, render_text
     from towpath.query.svg import render_svg
@@ -29,7 +34,13 @@ def plan(
     if engine == SPARK:
         typer.echo(plan_on_spark(query, parse_pairs(set_, "--set"), form))
         return
-    renderers = {"text": render_text, "json": render_json, "mermaid": render_mermaid, "svg": render_svg}
+    renderers: dict[str, Callable[[QueryPlan], str]] = {
+        "text": render_text,
+        "json": render_json,
+        "mermaid": render_mermaid,
+        "svg": render_svg,
+        "compose": lambda found: render_compose(found, query),
+    }
     if form not in renderers:
         raise SettingsError(f"--format {form}: expected one of {', '.join(renderers)}")
     typer.echo(renderers[form](load_query(query, parse_pairs(set_, "--set"))))

@@ -15,6 +15,7 @@ from towpath.cli.options import (
     DEFAULT_BOOTSTRAP,
     BootstrapOption,
     KafkaConfigOption,
+    PlansOption,
     QueryArgument,
     SetOption,
     StateDirOption,
@@ -56,6 +57,7 @@ def pod(
     ] = GRACE_S,
     kafka_config: KafkaConfigOption = None,
     set_: SetOption = None,
+    plans: PlansOption = None,
     die_with_parent: Annotated[bool, typer.Option(help="Stop when the parent process dies", hidden=True)] = False,
 ) -> None:
     """Run one replica with its state manager until SIGTERM; it then hands over its tasks and exits.
@@ -83,6 +85,7 @@ def pod(
         kafka_config=kafka_config,
         grace_s=max(grace - MARGIN_S, MARGIN_S),
         further=tuple(context.args),
+        plans=plans,
         credentials=credentials,
     )
     raise typer.Exit(run_pod(settings))

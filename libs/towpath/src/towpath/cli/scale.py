@@ -13,7 +13,7 @@ import typer
 from statemgr.security import read_credentials
 from towpath.cli.coordinator import CoordinatorOption
 from towpath.cli.options import JsonOption, parse_counts, parse_pairs
-from towpath.errors import SettingsError
+from towpath.errors import SettingsError, nearest
 
 if TYPE_CHECKING:
     from statemgr.control.records import Manner
@@ -130,8 +130,6 @@ def _manner(status: StageStatus | None, strategy: str | None, switches: dict[str
 
 
 def _check_name(kind: str, name: str, known: Sequence[str]) -> None:
-    from towpath.query.errors import nearest
-
     if name not in known:
         raise SettingsError(f"how state travels: no {kind} {name!r}{nearest(name, known)} (known: {', '.join(known)})")
 

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from operator import add
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from towpath.coordinator import views
 from towpath.coordinator.facts import Facts, StageFacts
 from towpath.coordinator.messages import Heartbeat, Message, ReplicaFigures
-from towpath.distributions import BOUNDS_S, quantile
+from towpath.distributions import BOUNDS_S, quantile, summed
 
 POINT_S = 1.0
 """Between two points."""
@@ -110,7 +109,7 @@ class _Stage:
     def __init__(self) -> None:
         self.points: deque[Point] = deque(maxlen=int(KEPT_S / POINT_S))
         self._before: dict[str, tuple[str, ReplicaFigures]] = {}
-        self._sums = np.zeros(3, np.int64)
+        self._sums = [0, 0, 0]
         self._latency = _Recent()
         self._end_to_end = _Recent()
 
@@ -119,14 +118,14 @@ class _Stage:
         life, before = self._before.get(replica, ("", now))
         self._before[replica] = incarnation, now
         if life == incarnation:
-            self._sums += np.maximum(_totals(now) - _totals(before), 0)
+            self._sums = list(map(add, self._sums, _rises(_totals(now), _totals(before))))
             self._latency.add(now.stage_latency, before.stage_latency)
             self._end_to_end.add(now.end_to_end, before.end_to_end)
 
     def close(self, facts: Facts, stage: StageFacts, passed_s: float, wall_ms: int) -> None:
         """Make a point of what has come."""
-        records, rows, output_rows = (self._sums / passed_s).round(1).tolist()
-        self._sums = np.zeros(3, np.int64)
+        records, rows, output_rows = (round(total / passed_s, 1) for total in self._sums)
+        self._sums = [0, 0, 0]
         self._before = {name: said for name, said in self._before.items() if (stage.name, name) in facts.fleet.replicas}
         lag = views.stage_lag(facts, stage)
         p50_ms, p99_ms = self._latency.close()
@@ -151,27 +150,28 @@ class _Recent:
     """Counts of a latency's buckets: those of the present second, and of the seconds before it."""
 
     def __init__(self) -> None:
-        self._now = _zero()
-        self._seconds: deque[npt.NDArray[np.int64]] = deque(maxlen=int(LATENCY_S / POINT_S))
+        self._now = summed(())
+        self._seconds: deque[list[int]] = deque(maxlen=int(LATENCY_S / POINT_S))
 
     def add(self, now: Sequence[int], before: Sequence[int]) -> None:
-        self._now += np.maximum(np.array(now, np.int64) - np.array(before, np.int64), 0)
+        self._now = summed((self._now, _rises(now, before)))
 
     def close(self) -> tuple[float | None, float | None]:
         """The second is over; gives median and 99th percentile in ms, lately."""
         self._seconds.append(self._now)
-        self._now = _zero()
-        counts = np.sum(self._seconds, axis=0)
+        self._now = summed(())
+        counts = summed(self._seconds)
         p50_s, p99_s = quantile(counts, 0.5), quantile(counts, 0.99)
         return (None if p50_s is None else round(p50_s * 1000, 1), None if p99_s is None else round(p99_s * 1000, 1))
 
 
-def _zero() -> npt.NDArray[np.int64]:
-    return np.zeros(len(BOUNDS_S) + 1, np.int64)
+def _rises(now: Sequence[int], before: Sequence[int]) -> list[int]:
+    """By how much each figure has risen; one that has fallen counts for nothing."""
+    return [max(new - old, 0) for new, old in zip(now, before, strict=True)]
 
 
-def _totals(figures: ReplicaFigures) -> npt.NDArray[np.int64]:
-    return np.array([figures.records, figures.rows, figures.output_rows], np.int64)
+def _totals(figures: ReplicaFigures) -> list[int]:
+    return [figures.records, figures.rows, figures.output_rows]
 
 
 def _is_sound(figures: ReplicaFigures) -> bool:

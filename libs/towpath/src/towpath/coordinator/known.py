@@ -7,7 +7,7 @@ from towpath.coordinator.errors import RefusedError, UnknownNameError
 from towpath.coordinator.facts import Facts
 from towpath.coordinator.fleet import Fleet
 from towpath.coordinator.messages import MOST_REPLICAS
-from towpath.query.errors import nearest
+from towpath.errors import nearest
 
 MOST_HEARD = 2 * MOST_REPLICAS
 """Of a stage: all that it may have, and as many that have ended within the minute in which they are remembered."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import structlog
@@ -18,8 +19,7 @@ from towpath.coordinator.scaler import Replicas, Scaler
 from towpath.coordinator.settings import CoordinatorSettings
 from towpath.coordinator.topics import await_topics
 from towpath.errors import SettingsError, TowpathError
-from towpath.query.loading import load_query
-from towpath.query.plan import QueryPlan
+from towpath.outline import Outline, find_outline
 from towpath.stage.connect import connect
 from towpath.stage.exits import EXIT_OK, EXIT_STOPPED, survive
 from towpath.stage.health import HttpServer
@@ -43,12 +43,12 @@ def run_coordinator(settings: CoordinatorSettings) -> int:
         Exit status: 0 after SIGTERM or SIGINT, 1 when an operator's decision is needed, 70 after a crash.
 
     Raises:
-        QueryError: the query can't be loaded.
-        SettingsError: the properties file, the HTTP address or the log's format is wrong, traces can't be made, or
-            Kubernetes can't be asked from here.
+        SettingsError: the query can't be loaded, the properties file, the HTTP address or the log's format is wrong,
+            traces can't be made, or Kubernetes can't be asked from here.
         SecurityError: credentials are wrong, or missing outside loopback.
     """
-    plan = load_query(settings.query, settings.query_settings)
+    pairs = [f"{name}={json.dumps(value)}" for name, value in settings.query_settings.items()]
+    plan = find_outline(settings.query, pairs, settings.plans)
     replicas = _replicas(settings)
     configure_logging(query=plan.app, coordinator=settings.name)
     credentials = credentials_to_listen(settings.http_host, "the coordinator", os.environ, log)
@@ -73,7 +73,7 @@ def _replicas(settings: CoordinatorSettings) -> Replicas | None:
 
 
 def _run(
-    plan: QueryPlan,
+    plan: Outline,
     settings: CoordinatorSettings,
     credentials: Credentials,
     replicas: Replicas | None,
@@ -100,9 +100,7 @@ def _run(
     return EXIT_OK
 
 
-def _find_stages(
-    plan: QueryPlan, settings: CoordinatorSettings, kafka: Kafka, signals: StopSignals
-) -> list[StageFacts]:
+def _find_stages(plan: Outline, settings: CoordinatorSettings, kafka: Kafka, signals: StopSignals) -> list[StageFacts]:
     admin = kafka.admin()
     try:
         return await_topics(

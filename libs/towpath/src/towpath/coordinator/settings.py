@@ -26,6 +26,7 @@ class CoordinatorSettings(BaseSettings):
 
     query: str = Field(description="module that holds the query, e.g. queries.key_count")
     query_settings: dict[str, Any] = Field(default_factory=dict, description="arguments of the query's build()")
+    plans: Path | None = Field(default=None, description="directory of plans made before, instead of loading the query")
     bootstrap: str = Field(default="127.0.0.1:9092", description="Kafka bootstrap servers, host:port,…")
     kafka_config: Path | None = Field(default=None, description="file of key=value client properties (TLS, SASL)")
     name: str = Field(default_factory=socket.gethostname, description="name of this coordinator in log and clients")

@@ -10,8 +10,8 @@ from statemgr.errors import KafkaUnavailableError, StopRequestedError, TopicMism
 from statemgr.kafka.ports import Admin, TopicInfo, TopicSpec
 from statemgr.layout import control_topic
 from towpath.coordinator.facts import StageFacts
-from towpath.query.plan import QueryPlan
-from towpath.stage.topics import input_partitions
+from towpath.outline import Outline
+from towpath.stage.partitions import input_partitions
 
 CONTROL_CONFIG = {CLEANUP_POLICY_CONFIG: "compact"}
 """Compacted, so that the newest word about every task stays for ever; tombstones are never written."""
@@ -20,7 +20,7 @@ _CALL_TIMEOUT_S = 5.0
 _RETRY_S = 0.5
 
 
-def find_stages(admin: Admin, plan: QueryPlan) -> list[StageFacts]:
+def find_stages(admin: Admin, plan: Outline) -> list[StageFacts]:
     """The stages of a query with their numbers of tasks.
 
     Raises:
@@ -74,7 +74,7 @@ def check_control_topic(info: TopicInfo) -> None:
 
 def await_topics(
     admin: Admin,
-    plan: QueryPlan,
+    plan: Outline,
     *,
     replication: int,
     wait_s: float,

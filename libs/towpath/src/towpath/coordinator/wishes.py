@@ -15,7 +15,7 @@ from towpath.coordinator.control_writer import ControlWriter
 from towpath.coordinator.errors import NotLeadingError, RefusedError
 from towpath.coordinator.facts import Facts, StageFacts
 from towpath.coordinator.messages import MoveRequest
-from towpath.query.errors import nearest
+from towpath.errors import nearest
 
 log = structlog.get_logger()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,17 +10,13 @@ from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import quote
 
-import msgspec
-
 from statemgr.log_format import log_format
 from statemgr.security import Credentials
 from statemgr.security.post import Poster
 from towpath.errors import SettingsError
 from towpath.launch.pod import Part, PodPolicy
 from towpath.launch.supervise import Supervisor, say
-
-PLAN_LIMIT_S = 60.0
-"""Loading a query takes a second; sixty on a busy machine with a cold disk."""
+from towpath.outline import find_outline
 
 DRAIN_SHARE = 0.75
 """Of the grace period, for the stage; the rest at least is the state manager's, whose copies are still asked for."""
@@ -49,6 +44,7 @@ class PodSettings:
         grace_s: from the stop request to the end.
         query_settings: ``name=value`` arguments of the query.
         further: other options of ``towpath stage``.
+        plans: directory of plans that were made before, see :mod:`towpath.outline`.
         credentials: shown to the coordinator; the processes read them for themselves.
     """
 
@@ -63,23 +59,8 @@ class PodSettings:
     grace_s: float
     query_settings: Sequence[str] = ()
     further: Sequence[str] = ()
+    plans: Path | None = None
     credentials: Credentials = field(default_factory=Credentials)
-
-
-@dataclass(frozen=True)
-class _Stage:
-    app: str
-    stateful: bool
-
-
-class _Named(msgspec.Struct):
-    name: str
-    backend: str | None
-
-
-class _Plan(msgspec.Struct):
-    app: str
-    stages: list[_Named]
 
 
 def run_pod(settings: PodSettings) -> int:
@@ -95,11 +76,12 @@ def run_pod(settings: PodSettings) -> int:
         log_format()
     except ValueError as error:
         raise SettingsError(str(error)) from error
-    found = _look_at(settings)
+    outline = find_outline(settings.query, settings.query_settings, settings.plans)
+    stateful = outline.stage(settings.stage).stateful
     commands = {Part.STAGE: stage_command(settings)}
-    if found.stateful:
-        commands[Part.STATE_MANAGER] = state_manager_command(settings, found.app)
-    policy = PodPolicy(found.stateful, settings.grace_s)
+    if stateful:
+        commands[Part.STATE_MANAGER] = state_manager_command(settings, outline.app)
+    policy = PodPolicy(stateful, settings.grace_s)
     return asyncio.run(Supervisor(policy, commands, lambda: _report(settings)).run())
 
 
@@ -142,20 +124,3 @@ def _report(settings: PodSettings) -> None:
         Poster(settings.credentials, REPORT_TIMEOUT_S)(settings.coordinator.rstrip("/") + path, b"")
     except (OSError, HTTPException) as error:  # also an answer that breaks off
         say(f"the death of the stage could not be reported, its silence will tell: {error}")
-
-
-def _look_at(settings: PodSettings) -> _Stage:
-    """Application and kind of the stage.
-
-    By a process of its own: this one lives as long as the replica, and would hold the runtime's memory all the time.
-    """
-    command = [*TOWPATH, "plan", settings.query, "--format", "json", *_query_settings(settings)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PLAN_LIMIT_S, check=False)  # noqa: S603
-    if done.returncode != 0:
-        raise SettingsError(done.stderr.strip().removeprefix("error: ") or f"{' '.join(command)} failed")
-    plan = msgspec.json.decode(done.stdout, type=_Plan)
-    for stage in plan.stages:
-        if stage.name == settings.stage:
-            return _Stage(plan.app, stage.backend is not None)
-    names = ", ".join(stage.name for stage in plan.stages)
-    raise SettingsError(f"query {plan.app!r} has no stage {settings.stage!r}; its stages: {names}")

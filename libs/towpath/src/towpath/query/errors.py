@@ -13,11 +13,20 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from typing import ClassVar
 
-from towpath.errors import TowpathError
+from towpath.errors import TowpathError, nearest
+
+__all__ = [
+    "BatchDependentError",
+    "ColumnTypeError",
+    "GraphError",
+    "QueryError",
+    "QueryLoadError",
+    "UnknownColumnError",
+    "UnknownStageError",
+    "nearest",
+]
 
 
 class QueryError(TowpathError, ValueError):
@@ -48,9 +57,3 @@ class UnknownStageError(QueryError, LookupError):
 
 class QueryLoadError(QueryError, ImportError):
     """No query under the given name."""
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """``"; did you mean 'x'?"`` if a known name resembles it, else nothing."""
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

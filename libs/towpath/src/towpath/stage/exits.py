@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
-import polars as pl
 import structlog
 
 from statemgr.errors import StateError
@@ -40,8 +40,16 @@ def survive(run: Callable[[], int], pause: Callable[[float], object]) -> int:
         return run()
     except (StateError, TowpathError):
         raise
-    except (Exception, pl.exceptions.PanicException) as error:  # a panic of Polars is no Exception
+    except BaseException as error:
+        if not isinstance(error, Exception) and not _is_panic(error):
+            raise
         kind, text = type(error).__name__, " ".join(str(error).split())  # those of Polars have many lines
         log.error(f"crashed: {kind}: {text}; a supervisor starts it again", kind=kind, exc_info=True)
     pause(CRASH_PAUSE_S)
     return EXIT_CRASHED
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Whether it is a panic of Polars, which is no Exception; not every process here has loaded Polars."""
+    polars = sys.modules.get("polars")
+    return polars is not None and isinstance(error, polars.exceptions.PanicException)

@@ -7,6 +7,7 @@ deadline; ``/ready`` is 200 while it is running; ``/metrics`` is for Prometheus;
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 import structlog
 import uvicorn
@@ -24,7 +25,9 @@ from towpath.guard import Guard
 from towpath.peer import PeerProtocol
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.phases import Phase
-from towpath.stage.replica import Replica
+
+if TYPE_CHECKING:  # the coordinator serves HTTP, too, and runs without Polars
+    from towpath.stage.replica import Replica
 
 log = structlog.get_logger()
 

@@ -64,7 +64,7 @@ class Latencies:
     def committed(self, wall_ms: int) -> None:
         """All of them were committed just now."""
         for counts, moments, each in self._noted:
-            counts.add((wall_ms - moments) / 1000, each)
+            counts.add(((wall_ms - moments) / 1000).tolist(), each)
         self._noted = []
 
     def drop(self) -> None:

@@ -24,10 +24,10 @@ from towpath.errors import StageStoppedError
 from towpath.query.plan import StagePlan
 from towpath.stage.metrics import StageMetrics
 from towpath.stage.parking import Parking
+from towpath.stage.partitions import input_partitions
 from towpath.stage.settings import StageSettings
 from towpath.stage.start import Recorded, decide_start
 from towpath.stage.tasks import OwnedTask, noted_topic_id
-from towpath.stage.topics import input_partitions
 
 log = structlog.get_logger()
 

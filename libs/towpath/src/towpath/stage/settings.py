@@ -14,8 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from statemgr.kafka import properties
 from statemgr.layout import REPLICA_NAME
 from statemgr.state import REPLICA_CACHE_ENTRIES
-from towpath.errors import SettingsError
-from towpath.query.errors import nearest
+from towpath.errors import SettingsError, nearest
 from towpath.stage.assignment import StaticAssignment
 
 SECRETS = ("schema_registry_auth",)

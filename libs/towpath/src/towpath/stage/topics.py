@@ -10,6 +10,7 @@ from statemgr.errors import KafkaUnavailableError, StopRequestedError, TopicMism
 from statemgr.kafka.ports import Admin, TopicInfo, TopicSpec
 from statemgr.layout import changelog_topic, dead_letter_topic
 from towpath.query.plan import Edge, StagePlan
+from towpath.stage.partitions import input_partitions
 
 _APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 _KEEP = {"retention.ms": "-1"}
@@ -81,31 +82,6 @@ def check_inputs(plan: StagePlan, found: Mapping[str, TopicInfo]) -> None:
                 "removes records before they are counted. kafka-configs --alter --entity-type topics --entity-name "
                 f"{item.topic} --add-config cleanup.policy=delete, or copy the topic to one that is not compacted"
             )
-
-
-def input_partitions(plan: StagePlan, found: Mapping[str, TopicInfo]) -> int:
-    """Number of tasks of a stage: the partition count that its inputs share.
-
-    Raises:
-        TopicMissingError: a source topic does not exist.
-        TopicMismatchError: a stateful stage's inputs differ in their partition counts.
-    """
-    counts: dict[str, int] = {}
-    for item in plan.inputs:
-        if item.partitions is not None:
-            counts[item.topic] = item.partitions
-        elif item.topic in found:
-            counts[item.topic] = found[item.topic].partitions
-        else:
-            raise TopicMissingError(
-                f"source topic {item.topic} does not exist: create it first "
-                f"(towpath topics {plan.app} --source-partitions 8 for the query's module, or "
-                f"kafka-topics --create --topic {item.topic} --partitions 8)"
-            )
-    if plan.stateful and len(set(counts.values())) > 1:
-        text = ", ".join(f"{topic}: {count}" for topic, count in counts.items())
-        raise TopicMismatchError(f"the inputs of stage {plan.name} must have equal partition counts ({text})")
-    return max(counts.values())
 
 
 def prepare_topics(
