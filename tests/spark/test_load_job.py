@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 import nexmark
-from loadgen.errors import OptionError, TopicError
+from loadgen.errors import OptionError, TopicError, UnreachableError
 from loadgen.load import LoadSettings, Progress, run_load
 from loadgen.options import SourceOptions
 from loadgen.topics import append_span_ms, earliest_offsets, end_offsets, ensure_topic, measure_clock
@@ -120,7 +120,7 @@ def test_an_unfit_or_missing_topic_is_refused_before_anything_is_written(
     assert ensure_topic(broker.bootstrap, topic, 3) == 3
     with pytest.raises(TopicError, match="has 3 partitions, not 8; delete it, or ask for 3"):
         ensure_topic(broker.bootstrap, topic, 8)
-    with pytest.raises(TopicError, match=r"no answer from Kafka at 127\.0\.0\.1:1 .*is the broker running"):
+    with pytest.raises(UnreachableError, match=r"no answer from Kafka at 127\.0\.0\.1:1 .*is the broker running"):
         ensure_topic("127.0.0.1:1", topic)
 
 

@@ -6,6 +6,7 @@ LoadgenError
 ├── JarsError (also FileNotFoundError)   make the connector's jars reachable
 ├── OptionError (also ValueError)        change the option that is named
 ├── TopicError                           create or alter the topic as said
+├── UnreachableError                     start the broker; what runs already goes on when it is back
 ├── ClockError                           synchronise the clocks, or use one host
 └── JobError (also RuntimeError)         the Spark job stopped; the cause is in the text
 ```
@@ -13,7 +14,16 @@ LoadgenError
 
 from __future__ import annotations
 
-__all__ = ["ClockError", "JarsError", "JavaError", "JobError", "LoadgenError", "OptionError", "TopicError"]
+__all__ = [
+    "ClockError",
+    "JarsError",
+    "JavaError",
+    "JobError",
+    "LoadgenError",
+    "OptionError",
+    "TopicError",
+    "UnreachableError",
+]
 
 
 class LoadgenError(Exception):
@@ -34,6 +44,10 @@ class OptionError(LoadgenError, ValueError):
 
 class TopicError(LoadgenError):
     """A topic is missing or configured so that the measurement would be wrong."""
+
+
+class UnreachableError(LoadgenError):
+    """No broker answers, or none that leads the partitions in question."""
 
 
 class ClockError(LoadgenError):

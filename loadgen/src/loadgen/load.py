@@ -28,12 +28,13 @@ import numpy as np
 import nexmark
 from loadgen.causes import cause_of
 from loadgen.cluster import Brokers, source_options
-from loadgen.errors import JobError, OptionError
+from loadgen.errors import JobError, OptionError, UnreachableError
 from loadgen.frames import read_records, stamped
 from loadgen.histogram import quantiles
 from loadgen.options import SourceOptions
 from loadgen.source import FORMAT, generator_config, register, total_events
 from loadgen.topics import (
+    BOUNCE_S,
     PROBE_TOPIC,
     Offsets,
     append_span_ms,
@@ -248,7 +249,7 @@ def run_load(
     settings = replace(settings, source=source, producer=settings.producer or _producer(settings))
     register(spark)
     start = end_offsets(settings.bootstrap, settings.topic)
-    watch = _Watch(settings, start, on_progress, stop or threading.Event())
+    watch = Watch(settings, start, on_progress, stop or threading.Event())
     run = _run_full_speed if settings.full_speed else _run_paced
     with tempfile.TemporaryDirectory(prefix="towpath-load-") as made:
         interrupted = run(spark, settings, watch, settings.checkpoint or Path(made))
@@ -259,7 +260,7 @@ def _producer(settings: LoadSettings) -> ProducerSettings:
     return FULL_SPEED if settings.full_speed else PACED
 
 
-def _run_paced(spark: SparkSession, settings: LoadSettings, watch: _Watch, checkpoint: Path) -> bool:
+def _run_paced(spark: SparkSession, settings: LoadSettings, watch: Watch, checkpoint: Path) -> bool:
     if settings.warm_up:
         _warm_up(spark, settings)
     query = _start_paced(spark, settings, checkpoint)
@@ -324,7 +325,7 @@ def _stop_query(query: StreamingQuery) -> None:
         raise JobError(f"the load failed: {cause_of(failed)}")
 
 
-def _run_full_speed(spark: SparkSession, settings: LoadSettings, watch: _Watch, _: Path) -> bool:
+def _run_full_speed(spark: SparkSession, settings: LoadSettings, watch: Watch, _: Path) -> bool:
     rows = spark.read.format(FORMAT).options(**settings.source.to_options()).load()
     failures: list[Exception] = []
 
@@ -364,7 +365,7 @@ def _schedule_start(checkpoint: Path) -> int | None:
     return None
 
 
-class _Watch:
+class Watch:
     """Follows a load by the ends of its topic."""
 
     def __init__(
@@ -384,10 +385,13 @@ class _Watch:
         self._last = (time.monotonic(), 0)
 
     def report(self) -> None:
-        """Looks once, and tells."""
+        """Looks once, and tells; nothing while no broker answers, which is for the job itself to survive."""
         if self._on_progress is None:
             return
-        ends = end_offsets(self._settings.bootstrap, self._settings.topic)
+        try:
+            ends = end_offsets(self._settings.bootstrap, self._settings.topic)
+        except UnreachableError:
+            return
         events = sum(end - self.start.get(partition, 0) for partition, end in ends.items())
         now, (then, before) = time.monotonic(), self._last
         self._last = (now, events)
@@ -406,12 +410,12 @@ class _Watch:
 def _result(
     spark: SparkSession,
     settings: LoadSettings,
-    watch: _Watch,
+    watch: Watch,
     partitions: int,
     interrupted: bool,
     clock_offset_ms: float | None,
 ) -> LoadResult:
-    end = end_offsets(settings.bootstrap, settings.topic)
+    end = end_offsets(settings.bootstrap, settings.topic, patience_s=BOUNCE_S)
     events = sum(at - watch.start.get(partition, 0) for partition, at in end.items())
     span = append_span_ms(settings.bootstrap, settings.topic, watch.start, end)
     seconds = max((span[1] - span[0]) / 1000, 0.001) if span else 0.0

@@ -22,7 +22,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from loadgen.cluster import Brokers, Cluster, client_settings, cluster_of
 from loadgen.errors import JobError, TopicError
 from loadgen.receipts import ReceiptWriter, compact
-from loadgen.topics import Offsets, end_offsets
+from loadgen.topics import BOUNCE_S, Offsets, end_offsets
 
 __all__ = ["ReceiverProcess", "receive"]
 
@@ -80,7 +80,7 @@ def receive(
                 writer.flush()
                 flushed = time.monotonic()
             if ends is None and stop():
-                ends = {topic: end_offsets(bootstrap, topic, committed=True) for topic in start}
+                ends = {topic: end_offsets(bootstrap, topic, committed=True, patience_s=BOUNCE_S) for topic in start}
                 deadline = time.monotonic() + DRAIN_S
     finally:
         writer.flush()

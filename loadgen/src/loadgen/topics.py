@@ -17,7 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from loadgen.cluster import Brokers, client_settings
-from loadgen.errors import ClockError, TopicError
+from loadgen.errors import ClockError, TopicError, UnreachableError
 
 __all__ = [
     "MAX_CLOCK_OFFSET_MS",
@@ -43,6 +43,11 @@ REQUEST_TIMEOUT_S = 10.0
 
 CONNECT_TIMEOUT_S = 5.0
 """For the first answer: a broker that runs gives it within 0.1 s, one that is starting within 3 s."""
+
+BOUNCE_S = 60.0
+"""How long a job that runs waits for a broker that is restarted."""
+
+BETWEEN_TRIES_S = 0.5
 
 MIN_RETENTION_MS = 3_600_000
 """One hour. Shorter retention deletes events while a run is being measured or verified."""
@@ -127,15 +132,27 @@ def ensure_topic(bootstrap: Brokers, topic: str, create_partitions: int | None =
     return partitions
 
 
-def end_offsets(bootstrap: Brokers, topic: str, *, committed: bool = False) -> Offsets:
+def end_offsets(bootstrap: Brokers, topic: str, *, committed: bool = False, patience_s: float = 0.0) -> Offsets:
     """Offsets after the last record of each partition.
 
     Args:
         bootstrap: The cluster.
         topic: Name.
         committed: Up to the last stable offset (what a read_committed reader sees), else the high watermark.
+        patience_s: How long to ask again while no broker answers.
+
+    Raises:
+        TopicError: There is no such topic.
+        UnreachableError: No broker answers.
     """
-    return _list_offsets(bootstrap, topic, OffsetSpec.latest(), committed)  # type: ignore[no-untyped-call]
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return _list_offsets(bootstrap, topic, OffsetSpec.latest(), committed)  # type: ignore[no-untyped-call]
+        except UnreachableError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(BETWEEN_TRIES_S)
 
 
 def earliest_offsets(bootstrap: Brokers, topic: str) -> Offsets:
@@ -253,10 +270,12 @@ def _partition_count(admin: AdminClient, bootstrap: Brokers, topic: str) -> int 
     try:
         listed = admin.list_topics(timeout=CONNECT_TIMEOUT_S).topics.get(topic)
     except KafkaException as error:
-        raise TopicError(
-            f"no answer from Kafka at {bootstrap} ({error.args[0].str()}); is the broker running?"
-        ) from error
+        raise _unreachable(bootstrap, error) from error
     return len(listed.partitions) if listed and listed.partitions else None
+
+
+def _unreachable(bootstrap: Brokers, error: KafkaException) -> UnreachableError:
+    return UnreachableError(f"no answer from Kafka at {bootstrap} ({error.args[0].str()}); is the broker running?")
 
 
 def _create(admin: AdminClient, topic: NewTopic) -> None:
@@ -274,7 +293,10 @@ def _list_offsets(bootstrap: Brokers, topic: str, spec: OffsetSpec, committed: b
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     asked = {TopicPartition(topic, partition): spec for partition in range(count)}
     answers = admin.list_offsets(asked, isolation_level=level, request_timeout=REQUEST_TIMEOUT_S)
-    return {key.partition: future.result().offset for key, future in answers.items()}
+    try:
+        return {key.partition: future.result().offset for key, future in answers.items()}
+    except KafkaException as error:
+        raise _unreachable(bootstrap, error) from error
 
 
 def _stamps_at(consumer: Consumer, topic: str, offsets: Offsets) -> list[int]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from loadgen.errors import ClockError, TopicError
-from loadgen.topics import ClockReading, check_clock, parse_create, topic_faults
+from loadgen import topics
+from loadgen.errors import ClockError, TopicError, UnreachableError
+from loadgen.topics import ClockReading, Offsets, check_clock, end_offsets, parse_create, topic_faults
 
 FIT = {"message.timestamp.type": "LogAppendTime", "retention.ms": "-1", "cleanup.policy": "delete"}
 
@@ -42,3 +45,24 @@ def test_clocks_that_differ_are_refused_beyond_the_error_of_measurement() -> Non
         check_clock(ClockReading(offset_ms=2000, error_ms=3))
     with pytest.raises(ClockError, match="-2000 ms"):
         check_clock(ClockReading(offset_ms=-2000, error_ms=3))
+
+
+def broker_away_for(looks: int) -> Callable[..., Offsets]:
+    """Answers after so many requests without an answer."""
+    left = iter(range(looks))
+
+    def offsets(*_: object) -> Offsets:
+        if next(left, None) is not None:
+            raise UnreachableError("no answer")
+        return {0: 7}
+
+    return offsets
+
+
+def test_ends_are_asked_for_again_while_a_broker_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "BETWEEN_TRIES_S", 0.0)
+    monkeypatch.setattr(topics, "_list_offsets", broker_away_for(2))
+    assert end_offsets("b:1", "events", patience_s=60) == {0: 7}
+    monkeypatch.setattr(topics, "_list_offsets", broker_away_for(1))
+    with pytest.raises(UnreachableError):
+        end_offsets("b:1", "events")
