@@ -1,6 +1,6 @@
 # Towpath. `make` alone prints this help; `make test` is what continuous integration checks.
 .DEFAULT_GOAL := help
-.PHONY: audit chaos bench-handover bench-edges bench-peers bench-queries bench-scaling help setup demo up scale down logs test test-compose test-kubernetes test-quick simulate lint format bench-load verify-nexmark clean
+.PHONY: audit chaos bench-faust bench-handover bench-edges bench-peers bench-queries bench-scaling help setup demo up scale down logs test test-compose test-kubernetes test-quick simulate lint format bench-load verify-nexmark clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -75,6 +75,9 @@ bench-edges: setup ## Rows per processor second through two stages joined by inn
 
 bench-queries: setup ## Events per processor second of every NEXMark query (40 minutes); ARGS=--help
 	@$(RUN)/python -m bench.queries --write-docs $(ARGS)
+
+bench-faust: setup ## What a rebalance costs a Faust application: rocksdb:// and statemgr:// (15 minutes); ARGS=--help
+	@$(RUN)/python -m bench.faust_tables $(ARGS)
 
 bench-load: setup ## Generator and load job: events per second, and the load's own delay (2 minutes)
 	@$(RUN)/python bench/nexmark_generator.py --json

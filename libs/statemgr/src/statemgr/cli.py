@@ -104,6 +104,52 @@ def serve(
         raise typer.Exit(EXIT_CRASHED) from error
 
 
+@app.command(context_settings={"ignore_unknown_options": True})
+def faust(
+    state_dir: Annotated[
+        Path,
+        typer.Option(
+            help="The worker's directory of stores: statemgr in Faust's directory of tables",
+            envvar="STATEMGR_DIRECTORY",
+        ),
+    ],
+    command: Annotated[
+        list[str] | None, typer.Argument(help="Start this worker, and end some time after it: -- faust -A app worker")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen at; 0.0.0.0: all of this machine")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen at; 0: a free one", min=0, max=65535)] = 0,
+    advertise: Annotated[
+        str, typer.Option(help="Host under which others reach it", show_default="--host, or this machine's name")
+    ] = "",
+    absent_s: Annotated[
+        float, typer.Option(help="Stay so long after a worker that was killed: more than its session time-out", min=0)
+    ] = 90.0,
+    quiet_s: Annotated[float, typer.Option(help="Without a worker, leave after so long without a request", min=0)] = 15,
+    linger_s: Annotated[float, typer.Option(help="Without a worker, leave after so long in any case", min=0)] = 600.0,
+) -> None:
+    """Serve the tables of a Faust worker with store="statemgr://" to other workers: its state manager.
+
+    A worker starts one by itself. Start it by hand where it must outlive the worker's container, or as the parent of
+    the worker; the worker then needs STATEMGR_DIRECTORY, and STATEMGR_EXTERNAL=1. Outside loopback both need the same
+    TOWPATH_TOKEN_FILE, or TOWPATH_TLS_CERT, _KEY and _CA.
+
+    Example: statemgr faust --state-dir /data/statemgr -- faust -A count worker -l info
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _leave)
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    from statemgr.faust.holder import HolderSettings, hold
+
+    settings = HolderSettings(state_dir, host, port, advertise, absent_s, quiet_s, linger_s)
+    try:
+        status = hold(settings, command or [])
+    except (StateError, OSError, ValueError) as error:
+        typer.echo(f"error: {error}", err=True)
+        wrong = isinstance(error, ValueError)  # how it was called, or its environment
+        raise typer.Exit(EXIT_USAGE if wrong else EXIT_STOPPED) from error
+    raise typer.Exit(status)
+
+
 def _leave(_signal: int, _frame: FrameType | None) -> None:
     """A stop signal while the libraries are still being loaded: nothing was begun, so there is nothing to finish."""
     raise SystemExit(0)

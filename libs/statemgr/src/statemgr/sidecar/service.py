@@ -152,6 +152,10 @@ class StateService:
         confirmed = self._within_lease() and claimed and reads.owns(view, task, epoch, self.name)
         return Read(epoch, found.offset, found.found, confirmed, reads.owner(view, task))
 
+    def check(self, address: Address) -> None:
+        """Refuse whom the control log does not back, see :func:`statemgr.sidecar.authority.check`."""
+        authority.check(self._view().tasks.get(address.task), address, self.name)
+
     def copies(self) -> list[Copy]:
         """Every store that is here."""
         return self._readers.copies()
@@ -217,9 +221,9 @@ class StateService:
         work: Callable[[StoreReader], T],
         fresh: bool = False,
     ) -> T:
-        authority.check(self._view().tasks.get(address.task), address, self.name)
+        self.check(address)
         answer = self._read(address.task, address.layer.epoch, at_least, timeout_s, work, fresh)
-        authority.check(self._view().tasks.get(address.task), address, self.name)  # the log may have gone on meanwhile
+        self.check(address)  # the log may have gone on meanwhile
         return answer
 
     def _read(

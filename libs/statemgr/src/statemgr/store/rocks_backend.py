@@ -108,11 +108,16 @@ class RocksBackend:
 
     def fork(self, task: TaskId, source: int, target: int) -> None:
         """See :meth:`statemgr.store.base.StoreBackend.fork`; the copy shares its table files by hard links."""
-        self.destroy(task, target)
-        directory = store_directory(self._root, task, target)
+        self.copy(task, source, task, target)
+
+    def copy(self, source: TaskId, source_epoch: int, task: TaskId, epoch: int) -> None:
+        """Like :meth:`fork`, also under another name."""
+        self.destroy(task, epoch)
+        directory = store_directory(self._root, task, epoch)
         draft = directory.with_name(directory.name + directories.NEW_SUFFIX)
         shutil.rmtree(draft, ignore_errors=True)
-        store = self.open(task, source)
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        store = self.open(source, source_epoch)
         try:
             store.checkpoint(draft)
         finally:
@@ -121,7 +126,7 @@ class RocksBackend:
             directories.write_mark(draft)
             draft.rename(directory)
         except OSError as error:
-            raise write_error(error, task, target, str(draft)) from error
+            raise write_error(error, task, epoch, str(draft)) from error
 
     def destroy(self, task: TaskId, epoch: int) -> None:
         """See :meth:`statemgr.store.base.StoreBackend.destroy`."""

@@ -1,0 +1,1 @@
+"""A Faust application whose tables move while they are used."""
