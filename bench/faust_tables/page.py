@@ -40,7 +40,7 @@ def table(results: Sequence[Mapping[str, Any]]) -> list[Row]:
     rows.append(row("newcomer: reads that waited for state", "newcomer", "waits"))
     rows.append(row("events lost", "judged", "lost"))
     rows.append(row("events that met a table without earlier ones", "judged", "lacking"))
-    rows.append(row("events processed again, after the kill", "judged", "again"))
+    rows.append(row("events processed again: uncommitted ones, by Faust", "judged", "again"))
     rows.append(row("table as it must be", "judged", "state_is_oracle"))
     return rows
 
