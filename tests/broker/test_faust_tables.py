@@ -83,7 +83,7 @@ def test_a_newcomer_whose_source_is_killed_reads_the_changelog(broker: LocalBrok
         b.stop()
 
 
-def test_a_killed_worker_s_tables_come_from_its_state_manager_and_it_goes_on_from_its_own_copy(
+def test_a_killed_worker_s_tables_come_from_its_state_manager_and_a_restarted_one_goes_on_from_its_own_copies(
     broker: LocalBroker, tmp_path: Path
 ) -> None:
     with running(broker.bootstrap, tmp_path, keys=5_000, preload=True, session_timeout_s=6.0) as run:
@@ -98,13 +98,16 @@ def test_a_killed_worker_s_tables_come_from_its_state_manager_and_it_goes_on_fro
         run.await_all(b)
         run.await_all_state(b)
         assert all("copy of" in line for line in bases(b)), b.log()
-        a.start()
-        run.await_some(a)
+
+        before = len(bases(b))
+        b.kill()
+        b.start()
+        run.await_all(b)
         verdict = run.drained()
         assert (verdict.lost, verdict.lacking) == (0, 0), verdict
         assert state_is_exact(run)
-        assert [line for line in bases(a) if "own copy" in line], a.log()
-        a.stop()
+        restarted = bases(b)[before:]
+        assert restarted and all("own copy" in line for line in restarted), b.log()
         b.stop()
 
 
