@@ -18,7 +18,7 @@ from towpath.coordinator.errors import RefusedError
 from towpath.coordinator.http import application as http_application
 from towpath.launch import Pipeline, ProcessState, Program
 from towpath.launch.beside import beside
-from towpath.launch.follow import Follower
+from towpath.launch.follow import AT_ONCE, Follower
 from towpath.stage.background import at_once
 
 Handler = Callable[[httpx.Request], httpx.Response]
@@ -109,6 +109,21 @@ def following(client: CoordinatorClient, said: list[str], tmp_path: Path, spawn:
     return Follower(pipeline, client, {STAGE: 2}, {STAGE: 2}, make, said.append, spawn)
 
 
+class Recording(Pipeline):
+    """Starts nothing, and asks nobody to leave."""
+
+    def __init__(self, programs: list[Program], directory: Path) -> None:
+        super().__init__(programs, directory)
+        self.added: list[str] = []
+
+    def add(self, program: Program) -> None:
+        self.added.append(program.name)
+        self._programs.append(program)
+
+    def retire(self, name: str) -> None:
+        pass
+
+
 def desired(client: CoordinatorClient) -> int | None:
     return client.topology().stages[0].desired
 
@@ -196,3 +211,22 @@ def test_an_application_survives_a_replica_as_long_as_others_of_its_stage_run(fo
     assert follower.survives("count-0", states("RUNNING"))
     assert not follower.survives("count-0", states("EXITED"))
     assert not follower.survives("coordinator", states("RUNNING"))
+
+
+def test_replicas_are_started_a_few_at_a_time_so_that_a_request_can_be_taken_back(
+    line: Line, client: CoordinatorClient, said: list[str], tmp_path: Path
+) -> None:
+    line.application.scale(100)
+    line.application.run(1.0)
+    pipeline = Recording([Program(f"count-{index}", STAGE, ("true",)) for index in range(2)], tmp_path)
+
+    def make(stage: str, name: str) -> Program:
+        return Program(name, stage, ("true",))
+
+    follower = Follower(pipeline, client, {STAGE: 2}, {}, make, said.append, at_once)
+    follower.look([])
+    assert pipeline.added == [f"count-{index}" for index in range(2, 2 + AT_ONCE)]
+    line.application.scale(2)
+    line.application.run(1.0)
+    follower.look([])
+    assert len(pipeline.added) == AT_ONCE

@@ -66,6 +66,21 @@ def test_a_module_without_build_takes_no_settings(module):
         load_query(name, {"emit": "each"})
 
 
-def test_an_error_in_the_module_is_not_hidden(module):
-    with pytest.raises(ZeroDivisionError):
-        load_query(module("divides", "1 / 0\n"))
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("query = 1 / 0\n", r"module '\w+': .*\.py, line 1: ZeroDivisionError: division by zero"),
+        ("x = 1\nquery = (\n", r"\.py, line 2: '\(' was never closed"),
+        ("from towpath import Querry\n", r"line 1: ImportError: cannot import name 'Querry'"),
+        (
+            "from towpath import Query\n\nQuery('q').sourc('t')\n",
+            r"line 3: AttributeError: .* has no attribute 'sourc'",
+        ),
+        ("from towpath import Query\nQuery(7, 8, 9)\n", r"line 2: TypeError: "),
+    ],
+)
+def test_what_fails_in_the_module_is_one_line_with_its_place(module, text, message):
+    with pytest.raises(QueryLoadError, match=message) as raised:
+        load_query(module(f"fails_{abs(hash(text))}", text))
+    assert "\n" not in str(raised.value)
+    assert raised.value.__cause__ is not None

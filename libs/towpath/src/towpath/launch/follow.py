@@ -14,6 +14,9 @@ from towpath.launch.fleet import Wanted, reconcile, wanted_of
 from towpath.launch.pipeline import Pipeline, ProcessState
 from towpath.launch.programs import Program
 
+AT_ONCE = 4
+"""Replicas of a stage that one look starts: by the next one fewer may be wanted, or the operator wants to stop."""
+
 
 class Follower:
     """Follows the coordinator's topology; one look at a time, by the launcher's loop.
@@ -118,7 +121,7 @@ class Follower:
     def _adapt(self, stage: str, wanted: Wanted) -> None:
         mine = {program.name for program in self._pipeline.programs if program.stage == stage}
         changes = reconcile(stage, wanted, mine - self._leaving, mine & self._leaving)
-        for name in changes.start:
+        for name in changes.start[:AT_ONCE]:
             self._say(f"{name} is wanted: {wanted.replicas} of {stage}")
             self._pipeline.add(self._make(stage, name))
         for name in changes.retire:

@@ -10,6 +10,7 @@ import importlib
 import inspect
 import pkgutil
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any, Protocol, get_type_hints, runtime_checkable
 
 import msgspec
 
+from towpath.errors import TowpathError
 from towpath.query.errors import QueryLoadError, nearest
 from towpath.query.plan import QueryPlan
 
@@ -76,7 +78,8 @@ def imported(name: str) -> ModuleType:
     """A module from here or the working directory.
 
     Raises:
-        QueryLoadError: there is none of that name, or it needs one that is not installed.
+        QueryLoadError: there is none of that name, it needs one that is not installed, or it fails by itself.
+        QueryError: its query is wrong.
     """
     if not all(part.isidentifier() for part in name.split(".")):
         raise QueryLoadError(f"{name!r} is no module name: write it as `package.module`, not as a path")
@@ -88,6 +91,23 @@ def imported(name: str) -> ModuleType:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
             raise QueryLoadError(f"module {name!r} needs {error.name!r}, which is not installed") from error
         raise QueryLoadError(f"there is no module {name!r}{_hint(name)}") from error
+    except TowpathError:
+        raise
+    except SyntaxError as error:
+        raise QueryLoadError(f"module {name!r}: {error.filename}, line {error.lineno}: {error.msg}") from error
+    except Exception as error:
+        what, *_ = str(error).splitlines() or [""]
+        raise QueryLoadError(f"module {name!r}: {_place(error)}{type(error).__name__}: {what}") from error
+
+
+def _place(error: Exception) -> str:
+    """Where in the user's own files it was raised, or what of ours these called; empty if none of them had a part."""
+    ours = str(Path(__file__).parent.parent)
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith((ours, "<frozen"))
+    ]
+    own = [frame for frame in frames if frame.filename != importlib.__file__]
+    return f"{own[-1].filename}, line {own[-1].lineno}: " if own else ""
 
 
 def _hint(name: str) -> str:
