@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bench.faust_tables.figures import as_figures, move, rate
 from tests.harness.faust_tables.feed import Feed, create_topics
-from tests.harness.faust_tables.journal import ASSIGNED, RECOVERED, Lines, judge
-from tests.harness.faust_tables.oracle import counts_in
+from tests.harness.faust_tables.journal import ASSIGNED, RECOVERED, Lines, Verdict, judge
+from tests.harness.faust_tables.oracle import counts_are
 from tests.harness.faust_tables.workers import Application, Worker, describe
 from tests.harness.waiting import wait_for
 
@@ -186,12 +184,7 @@ class _Round:
         if not self._variant.store.startswith("statemgr"):
             return None
         began = float(self._recent(worker)["time"].min())
-
-        def complete() -> bool:
-            partitions = worker.driver().get("active", [])
-            return bool(partitions) and all(each["migration"] is None for each in partitions)
-
-        wait_for("all state", complete, START_LIMIT_S, describe(self._workers))
+        wait_for("all state", worker.has_all_state, START_LIMIT_S, describe(self._workers))
         return round(time.time() - began, 1)
 
     def _of(self, worker: Worker) -> dict[str, Any]:
@@ -208,20 +201,16 @@ class _Round:
     def _judge(self) -> dict[str, Any]:
         """Lost and doubled events, and whether the table is what it must be."""
 
-        def done() -> bool:
-            return judge(list(self._journals().values()), self._feed.ends).lost == 0
+        def verdict_now() -> Verdict:
+            return judge(list(self._journals().values()), self._feed.ends)
 
-        wait_for(
-            "all events", done, START_LIMIT_S, lambda: str(judge(list(self._journals().values()), self._feed.ends))
-        )
+        wait_for("all events", lambda: verdict_now().lost == 0, START_LIMIT_S, lambda: str(verdict_now()))
         self._b.stop()
-        verdict = judge(list(self._journals().values()), self._feed.ends)
-        counts = counts_in(self._bootstrap, self._changelog)
-        found = np.fromiter((counts.get(key, 0) for key in range(self._settings.keys)), np.int64)
+        verdict = verdict_now()
         return {
             "processed": verdict.processed,
             "lost": verdict.lost,
             "lacking": verdict.lacking,
             "again": verdict.again,
-            "state_is_oracle": bool((found == self._feed.counts).all()),
+            "state_is_oracle": counts_are(self._feed.counts, self._bootstrap, self._changelog),
         }

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from statemgr.faust.limits import HOLDER_LIMIT_S
-from tests.harness.faust_tables.journal import ASSIGNED
-from tests.harness.faust_tables.oracle import counts_in, sets_in, windows_in
+from tests.harness.faust_tables.journal import ASSIGNED, Verdict
+from tests.harness.faust_tables.oracle import counts_are, sets_in, windows_in
 from tests.harness.faust_tables.running import LIMIT_S, STOCK, Running, running
 from tests.harness.faust_tables.workers import Worker, describe
 from tests.harness.waiting import wait_for
@@ -25,9 +24,24 @@ TOKEN = "0123456789abcdef"  # pragma: allowlist secret
 
 def state_is_exact(run: Running) -> bool:
     """Whether the changelog, which any worker would recover, says what the feed says."""
-    counts = counts_in(run.application.bootstrap, run.changelog)
-    found = np.fromiter((counts.get(key, 0) for key in range(len(run.feed.counts))), np.int64)
-    return bool((found == run.feed.counts).all())
+    return counts_are(run.feed.counts, run.application.bootstrap, run.changelog)
+
+
+def assert_nothing_lost(run: Running) -> Verdict:
+    """Once all events are processed: each was, and each met a table that had all earlier ones."""
+    verdict = run.drained()
+    assert (verdict.lost, verdict.lacking) == (0, 0), verdict
+    return verdict
+
+
+def one_under_load(run: Running, *, under: bool = False) -> tuple[Worker, Worker]:
+    """Two workers, of which the first has all partitions under load, and the second has just been started."""
+    a, b = run.worker("a", under=under), run.worker("b")
+    a.start()
+    run.await_all(a)
+    run.feed.start(RATE)
+    b.start()
+    return a, b
 
 
 def bases(worker: Worker) -> list[str]:
@@ -43,18 +57,13 @@ def test_tables_move_to_a_newcomer_and_back(broker: LocalBroker, tmp_path: Path)
     (tmp_path / "token").write_text(TOKEN)
     environment = {"TOWPATH_TOKEN_FILE": str(tmp_path / "token")}
     with running(broker.bootstrap, tmp_path, keys=5_000, preload=True, environment=environment) as run:
-        a, b = run.worker("a"), run.worker("b")
-        a.start()
-        run.await_all(a)
-        run.feed.start(RATE)
-        b.start()
+        a, b = one_under_load(run)
         run.await_some(b)
         run.await_all_state(b)
         b.stop()
         run.await_all(a)
         run.await_all_state(a)
-        verdict = run.drained()
-        assert (verdict.lost, verdict.lacking) == (0, 0), verdict
+        assert_nothing_lost(run)
         assert state_is_exact(run)
         assert [line for line in bases(b) if "copy of" in line and "0 records behind" in line], b.log()
         said = b.driver()
@@ -67,17 +76,12 @@ def test_tables_move_to_a_newcomer_and_back(broker: LocalBroker, tmp_path: Path)
 def test_a_newcomer_whose_source_is_killed_reads_the_changelog(broker: LocalBroker, tmp_path: Path) -> None:
     """kill -9 of the former worker and of its state manager while keys are still there: nothing is lost."""
     with running(broker.bootstrap, tmp_path, keys=40_000, preload=True, session_timeout_s=6.0) as run:
-        a, b = run.worker("a"), run.worker("b")
-        a.start()
-        run.await_all(a)
-        run.feed.start(RATE)
-        b.start()
+        a, b = one_under_load(run)
         wait_for("b has partitions", lambda: ASSIGNED in b.journal()["what"].tolist(), LIMIT_S, describe(run.workers))
         a.kill()
         a.kill_state_manager()
         run.await_all(b)
-        verdict = run.drained()
-        assert (verdict.lost, verdict.lacking) == (0, 0), verdict
+        assert_nothing_lost(run)
         assert state_is_exact(run)
         assert [line for line in b.log_lines() if "was read again from its beginning" in line], b.log()
         b.stop()
@@ -87,11 +91,7 @@ def test_a_killed_worker_s_tables_come_from_its_state_manager_and_a_restarted_on
     broker: LocalBroker, tmp_path: Path
 ) -> None:
     with running(broker.bootstrap, tmp_path, keys=5_000, preload=True, session_timeout_s=6.0) as run:
-        a, b = run.worker("a"), run.worker("b")
-        a.start()
-        run.await_all(a)
-        run.feed.start(RATE)
-        b.start()
+        a, b = one_under_load(run)
         run.await_some(b)
         run.await_all_state(b)
         a.kill()
@@ -103,8 +103,7 @@ def test_a_killed_worker_s_tables_come_from_its_state_manager_and_a_restarted_on
         b.kill()
         b.start()
         run.await_all(b)
-        verdict = run.drained()
-        assert (verdict.lost, verdict.lacking) == (0, 0), verdict
+        assert_nothing_lost(run)
         assert state_is_exact(run)
         restarted = bases(b)[before:]
         assert restarted and all("own copy" in line for line in restarted), b.log()
@@ -119,9 +118,8 @@ def test_stock_and_this_store_take_over_from_each_other(broker: LocalBroker, tmp
             worker.start()
             run.await_all(worker)
             run.feed.send(1_000)
-            verdict = run.drained()
+            assert_nothing_lost(run)
             worker.stop()
-            assert (verdict.lost, verdict.lacking) == (0, 0), verdict
         assert state_is_exact(run)
         assert [line for line in bases(ours) if "own copy" in line], "\n".join(ours.log_lines())
 
@@ -143,8 +141,7 @@ def test_windows_move(broker: LocalBroker, tmp_path: Path) -> None:
             else:
                 run.feed.counts[:] = [expected.get((key, start_ms / 1000), 0) for key in range(100)]
             run.feed.send(400, timestamp_ms=window_ms)
-            verdict = run.drained()
-            assert (verdict.lost, verdict.lacking) == (0, 0), verdict
+            assert_nothing_lost(run)
             expected |= {(key, window_ms / 1000): int(n) for key, n in enumerate(run.feed.counts) if n}
         assert windows_in(run.application.bootstrap, run.changelog) == expected
         a.stop()
@@ -154,16 +151,11 @@ def test_windows_move(broker: LocalBroker, tmp_path: Path) -> None:
 def test_sets_move_from_a_worker_whose_state_manager_is_its_parent(broker: LocalBroker, tmp_path: Path) -> None:
     """As in a container: it ends when the other worker has what it needs."""
     with running(broker.bootstrap, tmp_path, "sets", keys=60) as run:
-        a, b = run.worker("a", under=True), run.worker("b")
-        a.start()
-        run.await_all(a)
-        run.feed.start(RATE)
-        b.start()
+        a, b = one_under_load(run, under=True)
         run.await_some(b)
         a.stop()
         run.await_all(b)
-        verdict = run.drained()
-        assert (verdict.lost, verdict.lacking) == (0, 0), verdict
+        assert_nothing_lost(run)
         members = {
             key: {n for n in range(1, int(last) + 1) if n % 3 or n == last} for key, last in enumerate(run.feed.counts)
         }
@@ -175,11 +167,7 @@ def test_sets_move_from_a_worker_whose_state_manager_is_its_parent(broker: Local
 def test_a_worker_that_was_stopped_for_long_touches_no_table(broker: LocalBroker, tmp_path: Path) -> None:
     """SIGSTOP beyond the session time-out, while another worker takes over from its copy: when it goes on, it ends."""
     with running(broker.bootstrap, tmp_path, keys=5_000, preload=True, session_timeout_s=6.0) as run:
-        a, b = run.worker("a"), run.worker("b")
-        a.start()
-        run.await_all(a)
-        run.feed.start(RATE)
-        b.start()
+        a, b = one_under_load(run)
         run.await_some(b)
         a.pause()
         run.await_all(b)
@@ -187,8 +175,7 @@ def test_a_worker_that_was_stopped_for_long_touches_no_table(broker: LocalBroker
         a.await_end()
         a.start()
         run.await_some(a)
-        verdict = run.drained()
-        assert (verdict.lost, verdict.lacking) == (0, 0), verdict
+        assert_nothing_lost(run)
         assert [line for line in a.log_lines() if "has stood still" in line], a.log()
         a.stop()
         b.stop()
@@ -206,8 +193,7 @@ def test_standbys_take_over_from_what_they_have(broker: LocalBroker, tmp_path: P
         run.drained()
         a.kill()
         run.await_all(b)
-        verdict = run.drained()
-        assert (verdict.lost, verdict.lacking) == (0, 0), verdict
+        assert_nothing_lost(run)
         assert state_is_exact(run)
         b.stop()
 
@@ -219,8 +205,8 @@ def test_with_transactions_faust_recovers_from_the_changelog(broker: LocalBroker
         a.start()
         run.await_all(a)
         run.feed.send(300)
-        verdict = run.drained()
-        assert (verdict.lost, verdict.lacking, verdict.again) == (0, 0, 0), verdict
+        verdict = assert_nothing_lost(run)
+        assert verdict.again == 0, verdict
         wait_for("all is in the changelog", lambda: state_is_exact(run), LIMIT_S, describe(run.workers))
         a.stop()
         a.start()

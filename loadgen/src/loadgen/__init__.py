@@ -7,7 +7,16 @@
 Importing the package itself is cheap; Spark is loaded by the modules that need it.
 """
 
-from loadgen.errors import ClockError, JarsError, JavaError, JobError, LoadgenError, OptionError, TopicError
+from loadgen.errors import (
+    ClockError,
+    JarsError,
+    JavaError,
+    JobError,
+    LoadgenError,
+    OptionError,
+    TopicError,
+    UnreachableError,
+)
 from loadgen.options import SourceOptions
 from loadgen.session import SessionSettings, start_session, stop_session
 
@@ -21,6 +30,7 @@ __all__ = [
     "SessionSettings",
     "SourceOptions",
     "TopicError",
+    "UnreachableError",
     "start_session",
     "stop_session",
 ]

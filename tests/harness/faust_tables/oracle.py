@@ -6,6 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from tests.harness.topics import read_topic
 
 ADD, DISCARD = 1, 2
@@ -14,6 +17,13 @@ ADD, DISCARD = 1, 2
 def counts_in(bootstrap: str, changelog: str) -> dict[int, int]:
     """Key → count, of a table of counts."""
     return {int(key): value for key, value in _records(bootstrap, changelog)}
+
+
+def counts_are(expected: npt.NDArray[np.int64], bootstrap: str, changelog: str) -> bool:
+    """Whether a table of counts has these, by key; keys without events are not in it."""
+    counts = counts_in(bootstrap, changelog)
+    found = np.fromiter((counts.get(key, 0) for key in range(len(expected))), np.int64)
+    return bool((found == expected).all())
 
 
 def windows_in(bootstrap: str, changelog: str) -> dict[tuple[int, float], int]:

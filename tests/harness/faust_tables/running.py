@@ -89,12 +89,7 @@ class Running:
 
     def await_all_state(self, worker: Worker) -> None:
         """Wait until a worker needs no other's copy."""
-
-        def complete() -> bool:
-            partitions = worker.driver().get("active", [])
-            return bool(partitions) and all(each["migration"] is None for each in partitions)
-
-        wait_for(f"{worker.name} has all state", complete, LIMIT_S, describe(self.workers))
+        wait_for(f"{worker.name} has all state", worker.has_all_state, LIMIT_S, describe(self.workers))
 
     def drained(self) -> Verdict:
         """What all events say, once all are processed."""

@@ -159,6 +159,11 @@ class Worker:
         """What its driver said of itself last; empty: nothing yet."""
         return self.report().get("driver") or {}
 
+    def has_all_state(self) -> bool:
+        """Whether its driver needs no other's copy any more."""
+        partitions = self.driver().get("active", [])
+        return bool(partitions) and all(each["migration"] is None for each in partitions)
+
     def log_lines(self) -> list[str]:
         """What it has printed."""
         path = self.directory / "worker.log"

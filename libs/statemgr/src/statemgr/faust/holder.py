@@ -8,7 +8,6 @@ worker's own, later tenure has begun.
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from statemgr.faust.limits import LINGER_S, QUIET_S, TIDY_S
 from statemgr.logs import configure_logging
 from statemgr.migration.ports import Address
 from statemgr.security import credentials_to_listen
-from statemgr.sidecar.endpoint import Endpoint, remove_endpoint, write_endpoint
+from statemgr.sidecar.endpoint import Endpoint, reachable_host, remove_endpoint, write_endpoint
 from statemgr.sidecar.process import StopSignals
 from statemgr.sidecar.readers import ReaderBackend
 from statemgr.sidecar.rocks_readers import RocksReaders
@@ -40,8 +39,6 @@ GRACE_S = 0.5
 
 LOOK_S = 0.1
 """Between two looks for signals, the worker and the command."""
-
-_ANY_HOSTS = {"0.0.0.0", "::", ""}  # noqa: S104 - recognised, not bound
 
 
 class CopyService(StateService):
@@ -103,9 +100,7 @@ class HolderSettings:
     @property
     def reachable_host(self) -> str:
         """Host under which others reach it."""
-        if self.advertise:
-            return self.advertise
-        return socket.gethostname() if self.host in _ANY_HOSTS else self.host
+        return reachable_host(self.host, self.advertise)
 
 
 def hold(settings: HolderSettings, command: Sequence[str] = ()) -> int:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
-from zlib import crc32
 
-from statemgr.layout import BIN_PREFIXES
+from statemgr import layout
 from statemgr.store.base import Entry
 
 TABLE = (0).to_bytes(2, "big")
@@ -70,5 +69,4 @@ class Values:
 
 def store_key(key: bytes) -> bytes:
     """Store key of a table's key: bin, table, key."""
-    entry = TABLE + key
-    return BIN_PREFIXES[crc32(entry) & 0xFF] + entry
+    return layout.store_key(TABLE + key)

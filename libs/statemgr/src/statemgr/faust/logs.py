@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 import aiokafka
@@ -133,14 +133,12 @@ class Announcements:
     Args:
         connection: makes the client.
         topic: its name.
-        news: called after new records.
     """
 
-    def __init__(self, connection: Connection, topic: str, news: Callable[[], None]) -> None:
+    def __init__(self, connection: Connection, topic: str) -> None:
         self.directory = Directory()
         self._connection = connection
         self._at = TopicPartition(topic, 0)
-        self._news = news
         self._consumer: aiokafka.AIOKafkaConsumer | None = None
         self._read = asyncio.Condition()
         self._position = 0
@@ -192,7 +190,6 @@ class Announcements:
                 async with self._read:
                     self._position = position
                     self._read.notify_all()
-                self._news()
 
 
 def _retention_of(entries: Iterable[tuple[object, ...]]) -> int:

@@ -111,7 +111,7 @@ class Worker(Service):
         self._topic = self.app.topic(
             topic_name(self.app.conf.id), partitions=1, compacting=True, deleting=False, internal=True, acks=False
         )
-        self._announcements = Announcements(self._connection, topic_name(self.app.conf.id), lambda: None)
+        self._announcements = Announcements(self._connection, topic_name(self.app.conf.id))
         self._client = GrpcStateClient(self._announcements.directory.address_of, credentials)
         self._pool = ThreadPoolExecutor(REBUILDS, thread_name_prefix="statemgr")
         opener = Opener(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import msgspec
 
 from statemgr.layout import ENDPOINT_FILE
+
+_ANY_HOSTS = {"0.0.0.0", "::", ""}  # noqa: S104 - recognised, not bound
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -22,6 +25,18 @@ class Endpoint(msgspec.Struct, frozen=True):
         """As ``host:port``."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+
+def reachable_host(host: str, advertise: str) -> str:
+    """Host under which others reach what listens at an address.
+
+    Args:
+        host: address that is listened at.
+        advertise: what others are to use instead; empty: the address itself, or this machine's name if that is any.
+    """
+    if advertise:
+        return advertise
+    return socket.gethostname() if host in _ANY_HOSTS else host
 
 
 def write_endpoint(root: Path, endpoint: Endpoint) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import threading
 import time
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from statemgr.logs import configure_logging
 from statemgr.security import Credentials, credentials_to_listen
 from statemgr.security.post import Poster
 from statemgr.sidecar.control_tail import ControlTail
-from statemgr.sidecar.endpoint import Endpoint, remove_endpoint, write_endpoint
+from statemgr.sidecar.endpoint import Endpoint, reachable_host, remove_endpoint, write_endpoint
 from statemgr.sidecar.heartbeat import TIMEOUT_S, Heartbeats
 from statemgr.sidecar.process import StopSignals
 from statemgr.sidecar.rocks_readers import RocksReaders
@@ -53,8 +52,6 @@ LOOK_S = 0.1
 
 JOIN_S = 2.0
 """For the thread that reads the control log; a silent broker may hold it up, which is of no matter any more."""
-
-_ANY_HOSTS = {"0.0.0.0", "::", ""}  # noqa: S104 - recognised, not bound
 
 
 class ServeError(StateError, ValueError):
@@ -92,9 +89,7 @@ class ServeSettings:
     @property
     def reachable_host(self) -> str:
         """Host under which others reach it."""
-        if self.advertise:
-            return self.advertise
-        return socket.gethostname() if self.host in _ANY_HOSTS else self.host
+        return reachable_host(self.host, self.advertise)
 
 
 def serve(settings: ServeSettings) -> None:

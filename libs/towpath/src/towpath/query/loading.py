@@ -102,12 +102,9 @@ def imported(name: str) -> ModuleType:
 
 def _place(error: Exception) -> str:
     """Where in the user's own files it was raised, or what of ours these called; empty if none of them had a part."""
-    ours = str(Path(__file__).parent.parent)
-    frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith((ours, "<frozen"))
-    ]
-    own = [frame for frame in frames if frame.filename != importlib.__file__]
-    return f"{own[-1].filename}, line {own[-1].lineno}: " if own else ""
+    not_theirs = (str(Path(__file__).parent.parent), importlib.__file__, "<frozen")
+    theirs = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(not_theirs)]
+    return f"{theirs[-1].filename}, line {theirs[-1].lineno}: " if theirs else ""
 
 
 def _hint(name: str) -> str:
